@@ -1,0 +1,45 @@
+"""The environment, read in one place.
+
+Environment variables → a frozen `Settings`. A variable with a value of no use is a failure that
+names the variable, the value and what is accepted; nothing is guessed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mstarc_runtime.errors import RuntimeFailure
+
+CACHE_VARIABLE = "MSTARC_CACHE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the environment decides. `cache_dir`: where fetched weights are kept."""
+
+    cache_dir: Path
+
+
+def read_settings(environ: Mapping[str, str]) -> Settings:
+    """The settings that `environ` (usually `os.environ`) asks for. Fails with MS9001."""
+    return Settings(cache_dir=_cache_dir(environ.get(CACHE_VARIABLE)))
+
+
+def _cache_dir(value: str | None) -> Path:
+    if value is None:
+        return Path.home() / ".cache" / "mstarc"
+    path = Path(value).expanduser()
+    if not value.strip() or not path.is_absolute():
+        raise _bad(CACHE_VARIABLE, value, "an absolute path of a folder")
+    if path.exists() and not path.is_dir():
+        raise _bad(CACHE_VARIABLE, value, "a folder, and this is a file")
+    return path
+
+
+def _bad(variable: str, value: str, accepted: str) -> RuntimeFailure:
+    return RuntimeFailure(
+        "MS9001",
+        f"`{variable}` is set to `{value}`",
+        notes=[f"accepted: {accepted}"],
+        helps=[f"unset `{variable}` for the default"],
+    )
