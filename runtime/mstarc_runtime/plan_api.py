@@ -1,0 +1,433 @@
+"""What generated code may use: the one module that plans import. Standard library only.
+
+A plan's rank module defines one subclass of `Rank`. Its `build` declares nodes, rings and
+registers through a `Builder`; its other methods are the bodies of steps. `STEPS` beside it is
+the static routing: which step a row goes to next is data known before the first request.
+
+The runtime (`loader`, `worker`, `engine`) gives these protocols their substance. A step runs in
+three parts: `prepare` (host: room in the KV cache), `run` (device: may be captured as one CUDA
+graph, so it reads and writes only registers, rings and batch buffers), and landing (host: the
+worker reads flags and outputs back and routes the rows by `then`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+PLAN_ABI = 1
+
+Tensor = Any
+"""A device tensor; plans never name the library that makes it."""
+
+
+# Media
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audio:
+    """Mono sound: `samples` is an f32 array in -1 .. 1, `rate` in hertz."""
+
+    samples: Any
+    rate: int
+
+
+# Where a row goes next
+
+
+@dataclass(frozen=True, slots=True)
+class Enter:
+    """Behind the step, test the loop for its first pass: `first` if it runs, else `otherwise`."""
+
+    loop: str
+    first: int
+    otherwise: int
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The step is a pass of the loop: back to `first` for the next one, else `otherwise`."""
+
+    loop: str
+    first: int
+    otherwise: int
+
+
+Target = int | Enter | Again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """A loop whose passes are steps. `bound` names an entry of `Admission.bounds`.
+
+    `tested` says that the step before a pass sets the batch's `more` flag on the device;
+    otherwise only the bound ends it.
+    """
+
+    name: str
+    bound: str
+    tested: bool
+
+
+# Steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceStep:
+    """A batch of rows runs `run` on this rank's device.
+
+    `rows`: `one` row a request in every kv_cache call (static shapes for a bucket), or `packed`
+    (a free dim: the rows of several requests one behind the other), or `shaped` (stateless,
+    requests of equal shapes together). `region` is the capture region that holds the step.
+    `reads` names streams of which each pass takes one chunk (several: in step); once they are
+    closed and empty the row goes to `drained`. `pulls` names streams of which it takes one item,
+    or none once closed. `sends` gives (stream, most items a row and step).
+    """
+
+    id: int
+    name: str
+    run: Callable[..., None]
+    prepare: Callable[..., None] | None = None
+    nodes: tuple[str, ...]
+    rows: Literal["one", "packed", "shaped"]
+    region: str | None = None
+    buckets: tuple[int, ...] = ()
+    reads: tuple[str, ...] = ()
+    pulls: tuple[str, ...] = ()
+    drained: int | None = None
+    sends: tuple[tuple[str, int], ...] = ()
+    emits: tuple[str, ...] = ()
+    then: Target
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostStep:
+    """One request at a time runs `run` in the host pool."""
+
+    id: int
+    name: str
+    run: Callable[..., None]
+    node: str
+    reads: tuple[str, ...] = ()
+    drained: int | None = None
+    sends: tuple[tuple[str, int], ...] = ()
+    emits: tuple[str, ...] = ()
+    then: Target
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchStep:
+    """A static choice for each row: `test(rank, slot)` on the host."""
+
+    id: int
+    name: str
+    test: Callable[..., bool]
+    yes: Target
+    no: Target
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HopStep:
+    """The machine goes on at `step` of rank `rank`; `values` are the registers that travel."""
+
+    id: int
+    rank: int
+    step: int
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoneStep:
+    """The machine is done; the streams that it sends to close."""
+
+    id: int
+    machine: str
+    closes: tuple[str, ...] = ()
+
+
+Step = DeviceStep | HostStep | BranchStep | HopStep | DoneStep
+
+
+# Streams
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How a stream is cut; the meaning of each kind is in the language reference.
+
+    fixed: `size`; sliding: `size` = window, `stride`; left_context: `size` = chunk, `context`,
+    `ramp`; until: `size` = max, items carry an end flag.
+    `tail`: drop, short or pad (with `pad`). `empty`: skip or error.
+    """
+
+    kind: Literal["fixed", "sliding", "left_context", "until"]
+    size: int
+    stride: int = 0
+    context: int = 0
+    ramp: tuple[int, ...] = ()
+    tail: Literal["drop", "short", "pad"] | None = None
+    pad: int | float | str | None = None
+    empty: Literal["skip", "error"] | None = None
+
+
+# Admission
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """What is decided once, when a request arrives.
+
+    `runs` says for each machine whether it runs; `bounds` gives each loop its most passes;
+    `options` holds options, lets and tables by name.
+    """
+
+    runs: Mapping[str, bool]
+    bounds: Mapping[str, int]
+    options: Mapping[str, Any]
+
+
+class RequestRefused(ValueError):
+    """A request that the model cannot take: `field` says which part, the message says why."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+# Weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """A named source. `config` overrides entries of its config.json; `seed` is for `random`."""
+
+    source: str
+    under: str = ""
+    seed: int = 0
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampler:
+    """Settings of one sampler: a number, or the name of the option that gives it."""
+
+    name: str = "default"
+    temperature: float | str = 0.0
+    top_k: int | str = 0
+    top_p: float | str = 1.0
+    repetition_penalty: float | str = 1.0
+    seed: str | None = None
+    suppress: tuple[int, ...] = ()
+    allow: tuple[int, ...] = ()
+
+
+# What the runtime hands to generated code
+
+
+class Batch(Protocol):
+    """The rows of one step, padded to its bucket. Only `run` and `prepare` see one."""
+
+    def more(self, condition: Tensor) -> Tensor:
+        """Set the loop's flag: bool[B], true where another pass runs (never beyond the bound)."""
+
+    def emit(self, output: str, value: Tensor, where: Tensor | None = None) -> None:
+        """Hand `value` (leading dim B, or packed) to the client's `output`."""
+
+    def option(self, name: str) -> Tensor:
+        """An option of each row's request: f32[B] or i64[B]."""
+
+
+class Job(Protocol):
+    """One request at a host step."""
+
+    slot: int
+    options: Mapping[str, Any]
+
+    def input(self, name: str) -> Any:
+        """A request input as a host value: `str`, `Audio`, …"""
+
+    def emit(self, output: str, value: Any) -> None:
+        """Hand a host value to the client's `output`."""
+
+
+class Register(Protocol):
+    """A value of fixed shape, one row a slot, on the device."""
+
+    def take(self, batch: Batch) -> Tensor:
+        """[B, *dims]"""
+
+    def put(self, batch: Batch, value: Tensor) -> None:
+        """Store [B, *dims] into the batch's slots."""
+
+    def get(self, job: Job) -> Tensor:
+        """[*dims] on the host."""
+
+    def set(self, job: Job, value: Any) -> None:
+        """Store a host value."""
+
+    def release(self, slot: int) -> None: ...
+
+
+class Values(Protocol):
+    """A value whose shape differs from request to request, or a host object: one a slot."""
+
+    def pack(self, batch: Batch) -> Tensor:
+        """Rows of all requests one behind the other: [ΣT, …]."""
+
+    def stack(self, batch: Batch) -> Tensor:
+        """Requests of equal shapes: [B, …]."""
+
+    def put(self, batch: Batch, value: Tensor) -> None: ...
+
+    def lengths(self, batch: Batch) -> Sequence[int]:
+        """Rows of each request."""
+
+    def get(self, job: Job) -> Any: ...
+
+    def set(self, job: Job, value: Any) -> None: ...
+
+    def release(self, slot: int) -> None: ...
+
+
+class Collector(Protocol):
+    """`collect`: one row a pass, at most `capacity` a request."""
+
+    def reset(self, batch: Batch) -> None: ...
+
+    def append(self, batch: Batch, value: Tensor, where: Tensor | None = None) -> None: ...
+
+    def get(self, job: Job) -> Tensor:
+        """[passes, *dims] on the host."""
+
+    def pack(self, batch: Batch) -> Tensor: ...
+
+    def lengths(self, batch: Batch) -> Sequence[int]: ...
+
+    def release(self, slot: int) -> None: ...
+
+
+class Ring(Protocol):
+    """A stream's buffer on the rank that reads it, or the way to it from another rank."""
+
+    def append(
+        self,
+        batch: Batch,
+        value: Tensor,
+        where: Tensor | None = None,
+        ends: Tensor | None = None,
+    ) -> None:
+        """Send one item a row where `where` holds; `ends`: items that end a chunk (`until`)."""
+
+    def window(self, batch: Batch) -> Tensor:
+        """The chunk of each row, of one length: [B, k, *item]; [B, *item] for `fixed(1)`."""
+
+    def pack(self, batch: Batch) -> Tensor:
+        """The chunks of all rows one behind the other: [Σk, *item]."""
+
+    def lengths(self, batch: Batch) -> Sequence[int]: ...
+
+    def chunk(self, job: Job) -> Tensor:
+        """The chunk of one request, on the host: [k, *item]."""
+
+    def release(self, slot: int) -> None: ...
+
+
+class KVNode(Protocol):
+    """A node with KV contexts. Its ops are attributes: `op(batch, *arguments)`."""
+
+    def grow(self, batch: Batch, rows: int | Sequence[int], context: str = "main") -> None:
+        """Room for that many more rows a request, before the step is launched."""
+
+    def release(self, slot: int) -> None: ...
+
+    def __getattr__(self, op: str) -> Callable[..., Any]: ...
+
+
+class StatelessNode(Protocol):
+    """A node without state. Its ops are attributes: `op(batch, *arguments)`."""
+
+    def __getattr__(self, op: str) -> Callable[..., Any]: ...
+
+
+class HostNode(Protocol):
+    """A node of Python code. Its ops are attributes: `op(*arguments)` for one request."""
+
+    def release(self, slot: int) -> None: ...
+
+    def __getattr__(self, op: str) -> Callable[..., Any]: ...
+
+
+class Builder(Protocol):
+    """How a rank module declares what it holds."""
+
+    def kv_cache(
+        self,
+        name: str,
+        *,
+        impl: str,
+        weights: Weights,
+        layers: int,
+        heads: int,
+        head_dim: int,
+        contexts: tuple[str, ...],
+        cross: Mapping[str, int],
+        masks: Mapping[str, str],
+        writes: Mapping[str, str],
+        samplers: tuple[Sampler, ...],
+        op_sampler: Mapping[str, str],
+        pages: int,
+        page_tokens: int,
+    ) -> KVNode: ...
+
+    def stateless(self, name: str, *, impl: str, weights: Weights) -> StatelessNode: ...
+
+    def host(self, name: str, *, impl: str, weights: Weights) -> HostNode: ...
+
+    def ring(
+        self, name: str, *, dtype: str, item: tuple[int, ...], policy: Policy, capacity: int
+    ) -> Ring: ...
+
+    def outbox(self, name: str, *, dtype: str, item: tuple[int, ...], rank: int) -> Ring:
+        """The way to a ring that another rank holds."""
+
+    def register(self, name: str, dtype: str, dims: tuple[int, ...]) -> Register: ...
+
+    def values(self, name: str) -> Values: ...
+
+    def collector(
+        self, name: str, dtype: str, dims: tuple[int, ...], *, capacity: int
+    ) -> Collector: ...
+
+    def constant(self, name: str, dtype: str, value: tuple[int | float, ...]) -> Tensor:
+        """A config list on the device."""
+
+    def loop(self, loop: Loop) -> None: ...
+
+
+class Ops(Protocol):
+    """The few shape functions a walk may use, on device tensors."""
+
+    def isin(self, value: Tensor, items: Tensor) -> Tensor: ...
+
+    def stack(self, *values: Tensor) -> Tensor: ...
+
+    def concat(self, *values: Tensor) -> Tensor: ...
+
+    def repeat(self, value: Tensor, times: int) -> Tensor: ...
+
+
+class Rank:
+    """Base of a plan's rank. `ops` is set by the runtime before `build`."""
+
+    rank: int
+    ops: Ops
+
+    def build(self, b: Builder) -> None:
+        """Declare nodes, rings, registers and loops."""
+        raise NotImplementedError
+
+    def release(self, slot: int) -> None:
+        """Give back all that a request holds on this rank: on finish, cancel and error."""
+        raise NotImplementedError
