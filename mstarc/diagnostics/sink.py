@@ -19,9 +19,7 @@ class DiagnosticSink:
 
     def error(self, code: str, span: Span, message: str, label: str = "") -> None:
         """Report a finding that has a headline and a primary label only."""
-        self.report(
-            Diagnostic(code=code, message=message, primary=Label(span=span, text=label))
-        )
+        self.report(Diagnostic(code=code, message=message, primary=Label(span=span, text=label)))
 
     @property
     def has_errors(self) -> bool:

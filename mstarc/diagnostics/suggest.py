@@ -10,9 +10,7 @@ def edit_distance(a: str, b: str) -> int:
     for i, char_a in enumerate(a, 1):
         current = [i]
         for j, char_b in enumerate(b, 1):
-            best = min(
-                previous[j] + 1, current[j - 1] + 1, previous[j - 1] + (char_a != char_b)
-            )
+            best = min(previous[j] + 1, current[j - 1] + 1, previous[j - 1] + (char_a != char_b))
             if i > 1 and j > 1 and char_a == b[j - 2] and a[i - 2] == char_b:
                 best = min(best, previous_previous[j - 2] + 1)
             current.append(best)

@@ -1,0 +1,64 @@
+# The first two targets are all that a newcomer needs; `make help` lists the others.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= .venv
+# What pip is asked for first. `TORCH=torch==2.13.0` pins it; without, the newest wheel is taken.
+TORCH ?= torch
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= 2
+
+.PHONY: help demo test ci fmt fmt-check lint types arch check-generated goldens generate bench clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[run,demo,dev]"
+	touch $@
+
+demo: $(READY) ## Ask the spoken question in examples/ and write the spoken answer to build/answer.wav
+	$(BIN)/mstarc compile specs/voice_chat.mstar -o build/voice_chat
+	$(BIN)/mstarc run build/voice_chat --placement cpu \
+	    --request examples/question.json --out build/answer
+
+test: $(READY) ## Run all tests that this machine can run
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+ci: fmt-check lint types arch check-generated test ## Everything that must hold, tests last
+
+fmt: $(READY) ## Write the code in its one form
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+fmt-check: $(READY)
+	$(BIN)/ruff format --check .
+
+lint: $(READY) ## Look for likely mistakes in the code
+	$(BIN)/ruff check .
+
+types: $(READY) ## Check types, strictly
+	$(BIN)/mypy
+
+arch: $(READY) ## Check which folder imports which
+	$(BIN)/lint-imports
+
+check-generated: $(READY) ## Compile the shipped specs and compare with generated/
+	$(BIN)/python -m tests.support.generated --check
+
+generate: $(READY) ## Compile the shipped specs into generated/; then read the diff
+	$(BIN)/python -m tests.support.generated
+
+goldens: $(READY) ## Rewrite what tests compare with; then read the diff
+	$(BIN)/python -m pytest --update-goldens
+
+bench: $(READY) ## Measure what the host does in a decode step
+	$(BIN)/python benchmarks/host_step.py
+
+clean: ## Remove what was built, but not .venv
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

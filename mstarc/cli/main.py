@@ -1,0 +1,80 @@
+"""The entry point: finds the command, imports only its file, and catches our own mistakes once."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+
+import click
+
+from mstarc import __version__
+from mstarc.cli.failures import failure_report, interrupted, usage_report
+from mstarc.cli.output import EXIT_OK, EXIT_UNABLE, print_report
+
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "compile": "make a plan of a spec",
+        "lint": "report what is wrong in specs, and write nothing",
+        "check": "compare a plan's files with their digests",
+        "run": "execute a plan",
+        "explain": "say what a code means",
+        "dump": "print what a stage makes of a spec",
+        "fmt": "write specs in the one canonical form",
+    }
+)
+
+
+class _Commands(click.Group):
+    """Imports a command's module when it is asked for, so that `--version` starts at once."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"mstarc.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="mstarc")
+def mstarc() -> None:
+    """Compile composite AI models, written as .mstar specs, into plans that the runtime runs."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command that the process's arguments name, and exit with its code."""
+    sys.exit(run_command(sys.argv[1:] if arguments is None else arguments))
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Run one command and give back its exit code. Nothing escapes but what ends the process."""
+    try:
+        result = mstarc.main(args=list(arguments), prog_name="mstarc", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+        return EXIT_UNABLE
+    except click.UsageError as error:
+        return print_report(usage_report(error, arguments), "human")
+    except click.Abort:
+        return interrupted()
+    except KeyboardInterrupt:
+        return interrupted()
+    except BrokenPipeError:
+        # The reader of a pipe went away (`mstarc explain MS0101 | head -1`): nothing to report,
+        # and Python's own flush at exit must not find the closed pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+    except Exception as error:
+        if os.environ.get("MSTARC_TRACEBACK"):
+            raise
+        return print_report(failure_report(error), "human")
+    return result if isinstance(result, int) else EXIT_OK

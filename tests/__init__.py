@@ -1,0 +1,1 @@
+"""The tests. `docs/contributing.md` says which kind lives in which folder."""

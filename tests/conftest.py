@@ -1,0 +1,31 @@
+"""Pages under `tests/lang` and `.mirtest` files are tests; `--update-goldens` rewrites goldens."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.golden import Golden
+from tests.support.language import LanguagePage
+
+HERE = Path(__file__).parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-goldens",
+        action="store_true",
+        default=False,
+        help="rewrite the committed texts that tests compare with; then read the diff",
+    )
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if file_path.suffix == ".md" and file_path.is_relative_to(HERE / "lang"):
+        return LanguagePage.from_parent(parent, path=file_path)
+    return None
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compares a text with a committed one, and rewrites it under `--update-goldens`."""
+    return Golden(update=request.config.getoption("update_goldens"))
