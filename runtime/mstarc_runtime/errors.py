@@ -28,35 +28,37 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
     CatalogueRow(
         code="MS9002", name="disk-full", summary="there is no room for a file that must be written"
     ),
-    CatalogueRow(
-        code="MS9003", name="not-writable", summary="a file or folder can't be written"
-    ),
+    CatalogueRow(code="MS9003", name="not-writable", summary="a file or folder can't be written"),
     CatalogueRow(
         code="MS9101", name="unknown-weights", summary="no source has this name for weights"
     ),
-    CatalogueRow(
-        code="MS9102", name="fetch-failed", summary="weights could not be downloaded"
-    ),
+    CatalogueRow(code="MS9102", name="fetch-failed", summary="weights could not be downloaded"),
     CatalogueRow(
         code="MS9103", name="weights-hash", summary="a weights file is not the one that was pinned"
     ),
     CatalogueRow(
-        code="MS9104", name="weights-missing", summary="a tensor or file that is needed is not there"
+        code="MS9104",
+        name="weights-missing",
+        summary="a needed tensor or file is not there",
     ),
     CatalogueRow(
         code="MS9105", name="weights-shape", summary="a tensor has another shape than the model's"
     ),
     CatalogueRow(
-        code="MS9106", name="weights-left-over", summary="a layer's tensor has no place in the model"
+        code="MS9106",
+        name="weights-left-over",
+        summary="a layer's tensor has no place in it",
+    ),
+    CatalogueRow(code="MS9107", name="weights-unreadable", summary="a weights file can't be read"),
+    CatalogueRow(
+        code="MS9108",
+        name="missing-package",
+        summary="a needed Python package is not there",
     ),
     CatalogueRow(
-        code="MS9107", name="weights-unreadable", summary="a weights file can't be read"
-    ),
-    CatalogueRow(
-        code="MS9108", name="missing-package", summary="a Python package that is needed is not there"
-    ),
-    CatalogueRow(
-        code="MS9201", name="unreadable-input", summary="an input file is missing or can't be opened"
+        code="MS9201",
+        name="unreadable-input",
+        summary="an input file can't be opened",
     ),
     CatalogueRow(code="MS9202", name="not-audio", summary="an input file holds no sound"),
     CatalogueRow(code="MS9203", name="empty-audio", summary="a recording has no samples"),
@@ -64,14 +66,16 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
         code="MS9204", name="audio-too-long", summary="a recording is longer than the model hears"
     ),
     CatalogueRow(
-        code="MS9205", name="audio-not-finite", summary="a recording holds samples that are no numbers"
+        code="MS9205",
+        name="audio-not-finite",
+        summary="a recording's samples are no numbers",
     ),
 )
 
 _ROWS = {row.code: row for row in CATALOGUE}
 
 
-class RuntimeFailure(Exception):
+class RuntimeFailure(Exception):  # noqa: N818 - a failure is no programming error
     """A failure with a code, a headline, consequences (`notes`) and remedies (`helps`)."""
 
     def __init__(
