@@ -7,6 +7,7 @@ from mstarc.source import SourceFile
 
 Stage = Literal["parse", "resolve", "check", "lower", "passes", "plan"]
 STAGES: tuple[Stage, ...] = ("parse", "resolve", "check", "lower", "passes", "plan")
+DEFAULT_PLACEMENT = "cpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,11 +15,13 @@ class CompileOptions:
     """How to compile a spec.
 
     `placements` are device sets to place on (`cpu`, `2xcpu`), `deployments` the texts of deployment
-    files; each makes one placement of the plan. `dump_after` names a stage or a pass.
+    files; each makes one placement of the plan, and without any it is placed on one CPU. `sizes`
+    replaces config values. `dump_after` names a stage or a pass.
     """
 
     placements: tuple[str, ...] = ()
     deployments: tuple[SourceFile, ...] = ()
-    stop_after: str | None = None
+    sizes: SourceFile | None = None
+    stop_after: Stage | None = None
     dump_after: str | None = None
     require_graphs: bool = False

@@ -2,12 +2,18 @@
 
 import os
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mstarc import __version__
+from mstarc.diagnostics import DiagnosticSink
 from mstarc.diagnostics.render import FORMATS, Report
+
+if TYPE_CHECKING:
+    # Only for its name: `mstarc --version` imports no stage of the compiler.
+    from mstarc.driver import Outcome
 
 EXIT_OK = 0
 EXIT_FINDINGS = 1
@@ -41,6 +47,21 @@ def print_report(report: Report, wanted_format: str | None) -> int:
     sys.stdout.write(FORMATS[chosen_format(wanted_format)](report))
     sys.stdout.flush()
     return exit_code(report)
+
+
+def combined_report(sink: DiagnosticSink, outcomes: "Sequence[Outcome]", attempt: str) -> Report:
+    """What the command itself found and what the compiler found, as one report."""
+    sources = {path: source for outcome in outcomes for path, source in outcome.sources.items()}
+    for outcome in outcomes:
+        for diagnostic in outcome.diagnostics:
+            sink.report(diagnostic)
+    return Report(
+        diagnostics=sink.diagnostics,
+        sources=sources,
+        attempt=attempt,
+        version=__version__,
+        colour=is_coloured(),
+    )
 
 
 def exit_code(report: Report) -> int:

@@ -1,0 +1,44 @@
+"""Read the files that a command line names."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
+from mstarc.source import SourceFile, Span
+
+
+def read_source(path: Path, sink: DiagnosticSink) -> SourceFile | None:
+    """The text at `path`, or none and a finding (MS0002, MS0003)."""
+    name = shown_path(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        _report(sink, "MS0002", name, f"`{name}` could not be read", reason.lower())
+        return None
+    try:
+        # A byte order mark is no part of the text.
+        return SourceFile(path=name, text=content.decode("utf-8-sig").replace("\r\n", "\n"))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        note = f"byte {error.start} (line {line}) is {content[error.start]:#04x}"
+        _report(sink, "MS0003", name, f"`{name}` is not a text in UTF-8", note)
+        return None
+
+
+def read_sources(paths: Iterable[Path], sink: DiagnosticSink) -> list[SourceFile]:
+    """The texts that could be read, in order; the sink knows about the others."""
+    found = (read_source(path, sink) for path in paths)
+    return [source for source in found if source is not None]
+
+
+def shown_path(path: Path) -> str:
+    """`path` as we show it: relative to the working folder where it lies inside, with `/`."""
+    absolute = path.absolute()
+    here = Path.cwd()
+    return (absolute.relative_to(here) if absolute.is_relative_to(here) else path).as_posix()
+
+
+def _report(sink: DiagnosticSink, code: str, path: str, message: str, note: str) -> None:
+    place = Label(span=Span(path=path, start=0, end=0))
+    sink.report(Diagnostic(code=code, message=message, primary=place, notes=(note,)))
