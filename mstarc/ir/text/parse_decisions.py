@@ -1,0 +1,150 @@
+"""Parse what the passes have decided: the inverse of `print_decisions`."""
+
+from typing import Literal, cast, get_args
+
+from mstarc.ir.graph import (
+    Assignment,
+    Device,
+    Hop,
+    MemoryRow,
+    PagePool,
+    Placement,
+    Region,
+    Uncaptured,
+)
+from mstarc.ir.text.lexer import Cursor, TokenKind
+
+_MEMORY = ("weights", "kv_pages", "rings", "registers", "graph_pool", "staging", "reserve")
+MemoryKind = Literal[
+    "weights", "kv_pages", "rings", "registers", "graph_pool", "staging", "reserve"
+]
+assert get_args(MemoryKind) == _MEMORY
+
+
+def _setting(cursor: Cursor, word: str) -> int:
+    cursor.expect(word)
+    return cursor.integer()
+
+
+def _integers(cursor: Cursor, close: str) -> tuple[int, ...]:
+    items: list[int] = []
+    while not cursor.accept(close):
+        items.append(cursor.integer())
+        if not cursor.at(close):
+            cursor.expect(",")
+    return tuple(items)
+
+
+def _tokens(cursor: Cursor, kind: TokenKind, what: str) -> tuple[str, ...]:
+    items: list[str] = []
+    cursor.expect("(")
+    while not cursor.accept(")"):
+        items.append(cursor.kind(kind, what))
+        if not cursor.at(")"):
+            cursor.expect(",")
+    return tuple(items)
+
+
+def _site(cursor: Cursor) -> str:
+    return cursor.kind("site", "a site such as `#walk/0`")
+
+
+def parse_placement(cursor: Cursor) -> Placement:
+    """After `placement`."""
+    name = cursor.string()
+    cursor.expect("by")
+    source = cursor.string()
+    max_requests = _setting(cursor, "requests")
+    max_tokens = _setting(cursor, "tokens")
+    cursor.expect("{")
+    devices: list[Device] = []
+    assignments: list[Assignment] = []
+    while not cursor.accept("}"):
+        if cursor.accept("device"):
+            rank = cursor.integer()
+            kind = cursor.string()
+            memory = _setting(cursor, "bytes")
+            devices.append(Device(rank=rank, kind=kind, memory_bytes=memory))
+            continue
+        cursor.expect("assign")
+        node = cursor.name()
+        context = cursor.name() if cursor.accept("context") else None
+        walk = cursor.name() if cursor.accept("walk") else None
+        cursor.expect("ranks")
+        cursor.expect("[")
+        ranks = _integers(cursor, "]")
+        assignments.append(Assignment(node=node, ranks=ranks, walk=walk, context=context))
+    return Placement(
+        name=name,
+        devices=tuple(devices),
+        assignments=tuple(assignments),
+        source=source,
+        max_requests=max_requests,
+        max_tokens=max_tokens,
+    )
+
+
+def parse_hop(cursor: Cursor) -> Hop:
+    """After `hop`."""
+    machine = cursor.name()
+    source_site = _site(cursor)
+    cursor.expect("->")
+    target_site = _site(cursor)
+    source_rank = _setting(cursor, "rank")
+    cursor.expect("->")
+    target_rank = cursor.integer()
+    cursor.expect("values")
+    values = _tokens(cursor, "value", "a value such as `%x`")
+    cursor.expect("bytes")
+    return Hop(
+        machine=machine,
+        source_site=source_site,
+        target_site=target_site,
+        source_rank=source_rank,
+        target_rank=target_rank,
+        values=values,
+        bytes_each=None if cursor.accept("?") else cursor.integer(),
+    )
+
+
+def parse_region(cursor: Cursor) -> Region:
+    """After `region`."""
+    name = cursor.string()
+    rank = _setting(cursor, "rank")
+    cursor.expect("walk")
+    walk = cursor.name()
+    cursor.expect("sites")
+    sites = _tokens(cursor, "site", "a site such as `#walk/0`")
+    cursor.expect("buckets")
+    cursor.expect("(")
+    buckets = _integers(cursor, ")")
+    return Region(name=name, rank=rank, walk=walk, sites=sites, buckets=buckets)
+
+
+def parse_uncaptured(cursor: Cursor) -> Uncaptured:
+    """After `uncaptured`."""
+    return Uncaptured(site=_site(cursor), reason=cursor.string())
+
+
+def parse_pool(cursor: Cursor) -> PagePool:
+    """After `pool`."""
+    rank = _setting(cursor, "rank")
+    node = cursor.name()
+    return PagePool(
+        rank=rank,
+        node=node,
+        pages=_setting(cursor, "pages"),
+        page_tokens=_setting(cursor, "page_tokens"),
+        bytes_per_page=_setting(cursor, "page_bytes"),
+    )
+
+
+def parse_memory(cursor: Cursor) -> MemoryRow:
+    """After `memory`."""
+    rank = _setting(cursor, "rank")
+    what = cursor.name("what the memory is for")
+    if what not in _MEMORY:
+        raise cursor.fail(f"one of {', '.join(_MEMORY)} before it")
+    return MemoryRow(
+        rank=rank, what=cast(MemoryKind, what), of=cursor.string(), bytes=cursor.integer()
+    )

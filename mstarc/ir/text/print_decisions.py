@@ -1,0 +1,72 @@
+"""Print what the passes have decided: placement, hops, regions, pools and memory."""
+
+from collections.abc import Iterator
+
+from mstarc.ir.graph import Assignment, Placement, Program
+from mstarc.ir.text.print_exprs import (
+    format_name,
+    format_site,
+    format_string,
+    format_value_name,
+)
+
+
+def decision_lines(program: Program) -> Iterator[str]:
+    """The lines after the machines; none for a program that no pass has seen."""
+    if program.placement is not None:
+        yield ""
+        yield from _placement(program.placement)
+    groups = (
+        [
+            f"hop {format_name(hop.machine)} {format_site(hop.source_site)} -> "
+            f"{format_site(hop.target_site)} rank {hop.source_rank} -> {hop.target_rank} "
+            f"values ({', '.join(map(format_value_name, hop.values))}) "
+            f"bytes {'?' if hop.bytes_each is None else hop.bytes_each}"
+            for hop in program.hops
+        ],
+        [
+            f"region {format_string(region.name)} rank {region.rank} "
+            f"walk {format_name(region.walk)} "
+            f"sites ({', '.join(map(format_site, region.sites))}) "
+            f"buckets ({', '.join(map(str, region.buckets))})"
+            for region in program.regions
+        ],
+        [
+            f"uncaptured {format_site(call.site)} {format_string(call.reason)}"
+            for call in program.uncaptured
+        ],
+        [
+            f"pool rank {pool.rank} {format_name(pool.node)} pages {pool.pages} "
+            f"page_tokens {pool.page_tokens} page_bytes {pool.bytes_per_page}"
+            for pool in program.pools
+        ],
+        [
+            f"memory rank {row.rank} {row.what} {format_string(row.of)} {row.bytes}"
+            for row in program.memory
+        ],
+    )
+    for group in groups:
+        if group:
+            yield ""
+            yield from group
+
+
+def _placement(placement: Placement) -> Iterator[str]:
+    yield (
+        f"placement {format_string(placement.name)} by {format_string(placement.source)} "
+        f"requests {placement.max_requests} tokens {placement.max_tokens} {{"
+    )
+    for device in placement.devices:
+        yield f"  device {device.rank} {format_string(device.kind)} bytes {device.memory_bytes}"
+    for assignment in placement.assignments:
+        yield f"  {_assignment(assignment)}"
+    yield "}"
+
+
+def _assignment(assignment: Assignment) -> str:
+    text = f"assign {format_name(assignment.node)}"
+    if assignment.context is not None:
+        text += f" context {format_name(assignment.context)}"
+    if assignment.walk is not None:
+        text += f" walk {format_name(assignment.walk)}"
+    return f"{text} ranks [{', '.join(map(str, assignment.ranks))}]"
