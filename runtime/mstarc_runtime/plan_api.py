@@ -81,6 +81,9 @@ class DeviceStep:
     `reads` names streams of which each pass takes one chunk (several: in step); once they are
     closed and empty the row goes to `drained`. `pulls` names streams of which it takes one item,
     or none once closed. `sends` gives (stream, most items a row and step).
+
+    A step without nodes only tests, sends, emits and copies. `buckets` () is any batch; a step
+    with a result whose size only the run knows has the one bucket 1.
     """
 
     id: int
@@ -201,7 +204,10 @@ class RequestRefused(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """A named source. `config` overrides entries of its config.json; `seed` is for `random`."""
+    """A named source. `config` overrides entries of its config.json; `seed` is for `random`.
+
+    A host node that reads no files has the source "".
+    """
 
     source: str
     under: str = ""
@@ -229,14 +235,26 @@ class Sampler:
 class Batch(Protocol):
     """The rows of one step, padded to its bucket. Only `run` and `prepare` see one."""
 
-    def more(self, condition: Tensor) -> Tensor:
-        """Set the loop's flag: bool[B], true where another pass runs (never beyond the bound)."""
+    def more(self, condition: Tensor | bool) -> Tensor:
+        """Set the loop's flag: bool[B], true where another pass runs (never beyond the bound).
+
+        `True` says that nothing but the bound ends the loop here.
+        """
 
     def emit(self, output: str, value: Tensor, where: Tensor | None = None) -> None:
         """Hand `value` (leading dim B, or packed) to the client's `output`."""
 
     def option(self, name: str) -> Tensor:
-        """An option of each row's request: f32[B] or i64[B]."""
+        """An option of each row's request: f32[B], i64[B], or bool[B]."""
+
+    def full(self, value: int | float, dtype: str) -> Tensor:
+        """One number in every row: [B]."""
+
+    def stacked(self, constant: Tensor) -> Tensor:
+        """A constant in every row: [B, *dims]."""
+
+    def packed(self, constant: Tensor) -> Tensor:
+        """A constant's rows once a request, one behind the other: [B * k, *dims[1:]]."""
 
 
 class Job(Protocol):
@@ -419,10 +437,14 @@ class Ops(Protocol):
 
 
 class Rank:
-    """Base of a plan's rank. `ops` is set by the runtime before `build`."""
+    """Base of a plan's rank. The runtime sets `ops` and `options` before `build`.
+
+    `options(slot)` gives `Admission.options` of the request that holds the slot.
+    """
 
     rank: int
     ops: Ops
+    options: Callable[[int], Mapping[str, Any]]
 
     def build(self, b: Builder) -> None:
         """Declare nodes, rings, registers and loops."""
