@@ -4,7 +4,7 @@ A condition over values of a walk (`token != eos`) is computed on the device; ev
 (options, flags, lets, tables, loop indices, parts) is static and computed on the host.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 UnaryOperator = Literal["-", "not"]
@@ -15,9 +15,13 @@ BinaryOperator = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """A literal, or a config value, which is a literal by now. Lists are tuples; none is None."""
+    """A literal, or a config value, which is a literal by now. Lists are tuples; none is None.
+
+    `name` is the config entry that the value was written as: for people, without meaning.
+    """
 
     value: int | float | bool | str | tuple[int | float | bool | str, ...] | None
+    name: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from mstarc.ir.exprs import (
 )
 from mstarc.ir.graph import Policy, Tail
 from mstarc.ir.text.lexer import Cursor
+from mstarc.ir.text.print_exprs import EXPR_WORDS
 from mstarc.ir.types import (
     Dim,
     DimBinary,
@@ -185,10 +186,22 @@ def _parse_atom(cursor: Cursor) -> Expr:
             expr = parse_expr(cursor)
             cursor.expect(")")
             return expr
+        case "name" if cursor.ahead().text == "(" and token.text not in EXPR_WORDS:
+            return _parse_named(cursor)
+        case "string" if cursor.ahead().text == "(":
+            return _parse_named(cursor)
         case "name":
             return _parse_word(cursor)
         case _:
             return Const(parse_constant(cursor))
+
+
+def _parse_named(cursor: Cursor) -> Expr:
+    name = cursor.name()
+    cursor.expect("(")
+    value = parse_constant(cursor)
+    cursor.expect(")")
+    return Const(value, name)
 
 
 def _parse_word(cursor: Cursor) -> Expr:

@@ -43,6 +43,11 @@ from mstarc.ir.types import (
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _VALUE_NAME = re.compile(r"[A-Za-z_]\w*(\.\d+)*", re.ASCII)
+EXPR_WORDS = frozenset(
+    ("let", "table", "part", "wants", "has", "stack", "concat", "repeat", "none", "true", "false")
+    + ("inf", "nan", "not", "in", "and", "or")
+)
+"""Words that begin something else than a named constant."""
 _SITE = re.compile(r"[\w./]+", re.ASCII)
 
 
@@ -86,8 +91,11 @@ def format_constant(value: object) -> str:
 def format_expr(expr: Expr) -> str:
     """The text of an expression; operands that are not atoms are in parentheses."""
     match expr:
-        case Const(value):
+        case Const(value, None):
             return format_constant(value)
+        case Const(value, name):
+            quoted = name in EXPR_WORDS or not _IDENTIFIER.fullmatch(name)
+            return f"{format_string(name) if quoted else name}({format_constant(value)})"
         case Local(name):
             return format_value_name(name)
         case Option(name):
