@@ -1,0 +1,88 @@
+"""`mstarc run PLAN …`: hand over to the runtime, which is another program in another process.
+
+This process never imports torch: it looks whether the runtime's packages are there, and becomes
+`python -m mstarc_runtime` with the same arguments.
+"""
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from mstarc.cli.inputs import shown_path
+from mstarc.cli.output import combined_report, print_report
+from mstarc.codegen.write import PLAN_FILE
+from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
+from mstarc.source import Span
+
+NEEDED = (
+    "mstarc_runtime",
+    "msgspec",
+    "numpy",
+    "safetensors",
+    "soundfile",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "zmq",
+)
+INSTALL = 'pip install "mstarc[run]"'
+
+
+@click.command(
+    "run",
+    # The runtime knows its options, --help among them.
+    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="PLAN [OPTIONS]...")
+def command(arguments: tuple[str, ...]) -> int:
+    """Execute a plan. `mstarc run --help` shows what the runtime can be asked."""
+    sink = DiagnosticSink()
+    plan = Path(arguments[0]) if arguments and not arguments[0].startswith("-") else None
+    if plan is not None:
+        _look_at_plan(plan, sink)
+    _look_for_packages(sink)
+    if not sink.has_errors:
+        _become_the_runtime(arguments)
+    what = "the runtime" if plan is None else f"`{shown_path(plan)}`"
+    return print_report(combined_report(sink, [], f"run {what}"), None)
+
+
+def _become_the_runtime(arguments: tuple[str, ...]) -> NoReturn:
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "mstarc_runtime", *arguments])
+
+
+def _look_at_plan(plan: Path, sink: DiagnosticSink) -> None:
+    if (plan / PLAN_FILE).is_file():
+        return
+    name = shown_path(plan)
+    found = Diagnostic(
+        code="MS0008",
+        message=f"`{name}` is not a plan",
+        primary=Label(span=Span(path=name, start=0, end=0)),
+        notes=(f"there is no `{name}/{PLAN_FILE}`" if plan.is_dir() else "it is not a folder",),
+        helps=(
+            f"compile it first: `mstarc compile {name} -o plan`, then `mstarc run plan`"
+            if plan.suffix == ".mstar"
+            else "`mstarc compile SPEC -o PLAN` makes one",
+        ),
+    )
+    sink.report(found)
+
+
+def _look_for_packages(sink: DiagnosticSink) -> None:
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if not missing:
+        return
+    found = Diagnostic(
+        code="MS0006",
+        message="the runtime is not installed",
+        primary=Label(span=Span(path="", start=0, end=0)),
+        notes=(f"not found: {', '.join(missing)}",),
+        helps=(f"install it with `{INSTALL}`",),
+    )
+    sink.report(found)
