@@ -56,6 +56,9 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
         summary="a needed Python package is not there",
     ),
     CatalogueRow(
+        code="MS9109", name="model-config", summary="a checkpoint's config.json doesn't suit a model"
+    ),
+    CatalogueRow(
         code="MS9201",
         name="unreadable-input",
         summary="an input file can't be opened",

@@ -1,0 +1,238 @@
+"""What an op is handed besides its parameters: `OpContext`, and `KVContext` with a cache.
+
+The protocols are what model code may use. Behind them:
+
+- `StatelessContext`: a batch on a device.
+- `StepContext`: one row a request, at one bucket. Made once, prepared before every step; its
+  tensors keep their addresses, so a region that was captured with it can be replayed.
+- `PackedContext`: many rows a request, made for one call.
+
+Model code runs no control flow of a request and sees neither pages nor slots.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mstarc_runtime.attention.backend import Attention, AttentionBackend
+from mstarc_runtime.attention.cross import attend_cross
+from mstarc_runtime.attention.mask import CAUSAL, Mask
+from mstarc_runtime.kvcache.cache import KVCache
+from mstarc_runtime.kvcache.mirror import PackedMirror, StepMirror
+from mstarc_runtime.kvcache.packed import PackedRows
+from mstarc_runtime.kvcache.step import StepRows
+from mstarc_runtime.layers.sampler import SamplerState
+
+Slots = NDArray[np.int64]
+
+
+class OpContext(Protocol):
+    """A call on a batch of `batch` rows, padding included."""
+
+    @property
+    def batch(self) -> int: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+
+class KVContext(OpContext, Protocol):
+    """A call that attends. R is the number of rows of the call, B of its requests; Hq, Hkv, D are
+    query heads, key-value heads and the width of a head."""
+
+    @property
+    def positions(self) -> Tensor:
+        """i64[R]: position of every row in the written context."""
+        ...
+
+    @property
+    def last_rows(self) -> Tensor:
+        """i64[B]: index of each request's last row."""
+        ...
+
+    def attend(
+        self, layer: int, q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None
+    ) -> Tensor:
+        """Appends `k`, `v` [R, Hkv, D] to the op's context and attends with `q` [R, Hq, D].
+
+        Positions are already in q and k. The op's mask decides what a row sees. `scale` is
+        D ** -0.5 unless given. Returns [R, Hq, D].
+        """
+        ...
+
+    def write_cross(self, layer: int, k: Tensor, v: Tensor, *, context: str) -> None:
+        """Writes [B, N, Hkv, D] into a cross context; once a layer and request."""
+        ...
+
+    def attend_cross(
+        self, layer: int, q: Tensor, *, context: str, scale: float | None = None
+    ) -> Tensor:
+        """What `q` [R, Hq, D] sees in a cross context, all of it: [R, Hq, D]."""
+        ...
+
+    def observe(self, ids: Tensor, *, sampler: str = "default") -> None:
+        """Lets the repetition penalty of each row's request know its `ids` i64[R] (a prompt's).
+
+        A sampled token is known without it.
+        """
+        ...
+
+    def sample(self, logits: Tensor, *, sampler: str = "default") -> Tensor:
+        """One token a request, i64[B], of `logits` [B, V]."""
+        ...
+
+
+class StatelessContext:
+    """The context of a stateless node's call."""
+
+    __slots__ = ("batch", "device")
+
+    def __init__(self, *, batch: int, device: torch.device) -> None:
+        self.batch = batch
+        self.device = device
+
+
+class _CacheContext:
+    """What step and packed contexts share: everything after the rows are known."""
+
+    def __init__(
+        self,
+        *,
+        cache: KVCache,
+        backend: AttentionBackend,
+        samplers: Mapping[str, SamplerState],
+        batch: int,
+    ) -> None:
+        self.batch = batch
+        self.device = cache.device
+        self._cache = cache
+        self._backend = backend
+        self._samplers = samplers
+        self._attention: Attention
+        self.positions: Tensor
+        self.last_rows: Tensor
+        self._slots: Tensor
+        self._row_slots: Tensor
+
+    def attend(
+        self, layer: int, q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None
+    ) -> Tensor:
+        return self._attention.attend(
+            layer, q, k, v, scale=q.shape[-1] ** -0.5 if scale is None else scale
+        )
+
+    def write_cross(self, layer: int, k: Tensor, v: Tensor, *, context: str) -> None:
+        self._cache.cross[context].write(layer, self._slots, self._host_slots(), k, v)
+
+    def attend_cross(
+        self, layer: int, q: Tensor, *, context: str, scale: float | None = None
+    ) -> Tensor:
+        return attend_cross(
+            self._cache.cross[context],
+            layer,
+            q,
+            slots=self._row_slots,
+            host_slots=self._host_row_slots() if self._backend.row_by_row else None,
+            scale=q.shape[-1] ** -0.5 if scale is None else scale,
+        )
+
+    def observe(self, ids: Tensor, *, sampler: str = "default") -> None:
+        self._samplers[sampler].observe(self._row_slots, ids)
+
+    def sample(self, logits: Tensor, *, sampler: str = "default") -> Tensor:
+        return self._samplers[sampler].sample(logits, self._slots, self._host_slots())
+
+    def _host_slots(self) -> list[int]:
+        raise NotImplementedError
+
+    def _host_row_slots(self) -> list[int]:
+        raise NotImplementedError
+
+
+class StepContext(_CacheContext):
+    """Calls of one row a request on `context`, padded to `bucket` rows.
+
+    `keep`: whether the rows stay (an op that `writes`) or are attended once (one that `reads`).
+    """
+
+    def __init__(
+        self,
+        *,
+        cache: KVCache,
+        backend: AttentionBackend,
+        samplers: Mapping[str, SamplerState],
+        bucket: int,
+        context: str = "main",
+        keep: bool = True,
+    ) -> None:
+        super().__init__(cache=cache, backend=backend, samplers=samplers, batch=bucket)
+        self.rows: StepRows = cache.step_rows(bucket, context, keep=keep)
+        self._mirror = StepMirror(self.rows, cache.device)
+        self._attention = backend.plan_step(self.rows, self._mirror)
+        self.positions = self._mirror.positions
+        self.last_rows = torch.arange(bucket, device=cache.device)
+        self._slots = self._row_slots = self._mirror.slots
+        self._batch_version = -1
+        self._slot_list: list[int] = []
+
+    def prepare(self, slots: Slots) -> None:
+        """Makes the context that of the next row of each of `slots`, which is counted as written.
+
+        `slots` i64[n], n <= bucket, stands for its batch by identity: never change it in place.
+        Raises OutOfPages or ContextFull, and then nothing was changed. Call before every step,
+        then run the op (or replay the region that was captured with it).
+        """
+        self.rows.prepare(slots)
+        self._mirror.update()
+        self._attention.update()
+
+    def _host_slots(self) -> list[int]:
+        if self._batch_version != self.rows.batch_version:
+            self._batch_version = self.rows.batch_version
+            self._slot_list = self.rows.slots.tolist()
+        return self._slot_list
+
+    def _host_row_slots(self) -> list[int]:
+        return self._host_slots()
+
+
+class PackedContext(_CacheContext):
+    """One call of `counts[i]` rows of request `slots[i]`, which are counted as written.
+
+    `span`: by how much positions move instead of by the rows. Raises OutOfPages or ContextFull
+    before anything was changed.
+    """
+
+    def __init__(
+        self,
+        *,
+        cache: KVCache,
+        backend: AttentionBackend,
+        samplers: Mapping[str, SamplerState],
+        slots: Slots,
+        counts: NDArray[np.int64],
+        context: str = "main",
+        mask: Mask = CAUSAL,
+        keep: bool = True,
+        span: int | None = None,
+    ) -> None:
+        super().__init__(cache=cache, backend=backend, samplers=samplers, batch=slots.size)
+        self.rows: PackedRows = cache.packed_rows(slots, counts, context, keep=keep, span=span)
+        mirror = PackedMirror(self.rows, cache.device)
+        self._attention = backend.plan_packed(self.rows, mirror, mask)
+        self.positions = mirror.positions
+        self.last_rows = mirror.last_rows
+        self._slots = mirror.slots
+        self._row_slots = mirror.row_slots
+
+    def _host_slots(self) -> list[int]:
+        slots: list[int] = self.rows.slots.tolist()
+        return slots
+
+    def _host_row_slots(self) -> list[int]:
+        slots: list[int] = self.rows.row_slots.tolist()
+        return slots

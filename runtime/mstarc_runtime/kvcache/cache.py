@@ -1,0 +1,131 @@
+"""The tensors of one node's cache, beside their tables: what an engine makes for each node.
+
+`keys` and `values` are [layers, pages + 1, page_size, kv_heads, head_dim]. The last page belongs to
+padded rows: they write there and read from there, so that padding touches nobody.
+
+Who owns what: a request's contexts own their pages from `ensure` on until `release`; a page that a
+fork shares belongs to all its contexts until each has released it or written its own copy.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mstarc_runtime.kvcache.cross import CrossContext
+from mstarc_runtime.kvcache.layout import CacheLayout
+from mstarc_runtime.kvcache.packed import PackedRows
+from mstarc_runtime.kvcache.step import StepRows
+from mstarc_runtime.kvcache.tables import CacheSnapshot, Counts, Keys, PageTables
+
+Slots = NDArray[np.int64]
+
+
+class KVCache:
+    """Pages, tables and cross contexts of one node on one rank."""
+
+    def __init__(self, layout: CacheLayout, *, dtype: torch.dtype, device: torch.device) -> None:
+        self.layout = layout
+        self.dtype = dtype
+        self.device = device
+        self.tables = PageTables(layout)
+        shape = (
+            layout.layers,
+            layout.pages + 1,
+            layout.page_size,
+            layout.kv_heads,
+            layout.head_dim,
+        )
+        self.keys = torch.zeros(shape, dtype=dtype, device=device)
+        self.values = torch.zeros(shape, dtype=dtype, device=device)
+        rows = (layout.layers, -1, layout.kv_heads, layout.head_dim)
+        # The same memory as rows: row number = page * page_size + offset in the page.
+        self.key_rows = self.keys.view(rows)
+        self.value_rows = self.values.view(rows)
+        self.cross = {
+            name: CrossContext(layout, rows=count, dtype=dtype, device=device)
+            for name, count in layout.cross.items()
+        }
+        self._contexts = {name: index for index, name in enumerate(layout.contexts)}
+        self._step_rows: dict[tuple[int, str, bool], StepRows] = {}
+
+    def context_index(self, context: str) -> int:
+        return self._contexts[context]
+
+    def key(self, slot: int, context: str) -> int:
+        return slot * len(self.layout.contexts) + self._contexts[context]
+
+    def length(self, slot: int, context: str) -> int:
+        """Rows that are written in a context of a request."""
+        return int(self.tables.lengths[self.key(slot, context)])
+
+    def ensure(self, keys: Keys, rows: Counts | int) -> None:
+        """Makes room for `rows` more rows of each key that nobody else reads.
+
+        Raises OutOfPages or ContextFull, and then nothing was changed.
+        """
+        copies = self.tables.ensure(keys, rows)
+        if copies is None:
+            return
+        sources, targets = (
+            torch.from_numpy(pages.astype(np.int64)).to(self.device) for pages in copies
+        )
+        self.keys.index_copy_(1, targets, self.keys.index_select(1, sources))
+        self.values.index_copy_(1, targets, self.values.index_select(1, sources))
+
+    def advance(self, keys: Keys, rows: Counts | int, span: Counts | int | None = None) -> None:
+        """Counts written rows; positions move by `span`, or by as many."""
+        self.tables.advance(keys, rows, span)
+
+    def release(self, slot: int, context: str) -> None:
+        """Empties one context of a request. A cross context may then be written again."""
+        if context in self.cross:
+            self.cross[context].release(slot)
+            return
+        self.tables.release(np.array([self.key(slot, context)], dtype=np.int64))
+
+    def release_slot(self, slot: int) -> None:
+        """Gives back everything that a request holds. Harmless if it holds nothing."""
+        count = len(self.layout.contexts)
+        self.tables.release(np.arange(slot * count, (slot + 1) * count, dtype=np.int64))
+        for cross in self.cross.values():
+            cross.release(slot)
+
+    def fork(self, slot: int, source: str, target: str) -> None:
+        """Makes `target` hold what `source` holds, copy-on-write; what it held is freed."""
+        self.tables.fork(self.key(slot, source), self.key(slot, target))
+
+    def snapshot(self) -> CacheSnapshot:
+        return self.tables.snapshot()
+
+    def step_rows(self, bucket: int, context: str, *, keep: bool = True) -> StepRows:
+        """The arrays of one-row calls on `context` at one padded size, made at first use."""
+        wanted = (bucket, context, keep)
+        rows = self._step_rows.get(wanted)
+        if rows is None:
+            rows = StepRows(
+                self,
+                bucket=bucket,
+                context=self._contexts[context],
+                keep=keep,
+                owner=len(self._step_rows) + 1,
+            )
+            self._step_rows[wanted] = rows
+        return rows
+
+    def packed_rows(
+        self,
+        slots: Slots,
+        counts: Counts,
+        context: str,
+        *,
+        keep: bool = True,
+        span: int | None = None,
+    ) -> PackedRows:
+        """The arrays of one call of `counts[i]` rows of `slots[i]`, which it makes room for.
+
+        With `keep` the rows are counted as written. Raises OutOfPages or ContextFull, and then
+        nothing was changed.
+        """
+        keys = self.tables.keys(slots, self._contexts[context])
+        self.ensure(keys, counts)
+        return PackedRows.build(self.tables, slots, keys, counts, keep=keep, span=span)

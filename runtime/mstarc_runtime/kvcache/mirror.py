@@ -1,0 +1,78 @@
+"""The arrays of a step or call as tensors on the device.
+
+On a CPU they are the arrays' own memory. On a GPU they keep their addresses, so that a captured
+region may read them, and are refreshed from pinned memory without waiting. Several pinned buffers
+take turns: the copy of one step may still be under way while the next is prepared.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mstarc_runtime.kvcache.packed import PackedRows
+from mstarc_runtime.kvcache.step import StepRows
+
+_PINNED_BUFFERS = 4
+
+
+class MirroredArray:
+    """A host array and the tensor that follows it: `tensor` after `update` has its content."""
+
+    def __init__(self, array: NDArray[np.int32] | NDArray[np.int64], device: torch.device) -> None:
+        self._array = array
+        source = torch.from_numpy(array)
+        self._pinned: list[Tensor] = []
+        self._turn = 0
+        if device.type == "cpu":
+            self.tensor = source
+            return
+        self.tensor = source.to(device)
+        self._pinned = [torch.empty_like(source, pin_memory=True) for _ in range(_PINNED_BUFFERS)]
+
+    def update(self) -> None:
+        if not self._pinned:
+            return
+        pinned = self._pinned[self._turn]
+        self._turn = (self._turn + 1) % _PINNED_BUFFERS
+        pinned.numpy()[...] = self._array
+        self.tensor.copy_(pinned, non_blocking=True)
+
+
+class StepMirror:
+    """The tensors of a `StepRows`: names and shapes as there. Made once, updated every step."""
+
+    def __init__(self, rows: StepRows, device: torch.device) -> None:
+        self._rows = rows
+        self._block64 = MirroredArray(rows.block64, device)
+        self._block32 = MirroredArray(rows.block32, device)
+        self._slots = MirroredArray(rows.slots, device)
+        self._batch_version = -1
+        self.positions = self._block64.tensor[2]
+        self.write_rows = self._block64.tensor[3]
+        self.kv_lengths = self._block32.tensor[0]
+        self.last_page_lengths = self._block32.tensor[1]
+        self.write_offsets = self._block32.tensor[2]
+        self.slots = self._slots.tensor
+
+    def update(self) -> None:
+        """Brings the tensors up to what `StepRows.prepare` has set."""
+        self._block64.update()
+        self._block32.update()
+        if self._batch_version != self._rows.batch_version:
+            self._batch_version = self._rows.batch_version
+            self._slots.update()
+
+
+class PackedMirror:
+    """The tensors of a `PackedRows` that models and samplers read."""
+
+    def __init__(self, rows: PackedRows, device: torch.device) -> None:
+        def to_device(array: NDArray[np.int64]) -> Tensor:
+            return torch.from_numpy(array).to(device)
+
+        self.positions = to_device(rows.positions)
+        self.write_rows = to_device(rows.write_rows)
+        self.row_slots = to_device(rows.row_slots)
+        self.slots = to_device(rows.slots)
+        self.last_rows = to_device(rows.row_indptr[1:].astype(np.int64) - 1)

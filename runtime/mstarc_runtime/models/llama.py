@@ -1,0 +1,157 @@
+"""Llama-like decoders: Llama 2 and 3, SmolLM2, and whoever else says LlamaForCausalLM.
+
+Token ids in, one token a request out. `config` has the keys of a checkpoint's config.json;
+weights keep the checkpoint's names through `weight_map`, query, key and value projections being
+one matrix here, and gate and up projections another.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mstarc_runtime.engine.context import KVContext
+from mstarc_runtime.layers.config import require_value, required
+from mstarc_runtime.layers.embedding import Embedding
+from mstarc_runtime.layers.linear import Linear
+from mstarc_runtime.layers.mlp import GatedMLP
+from mstarc_runtime.layers.norm import RMSNorm
+from mstarc_runtime.layers.rope import Rope, RopeSettings
+
+Angles = tuple[Tensor, Tensor]
+
+
+class Attention(nn.Module):
+    """Grouped-query self-attention with rotary positions."""
+
+    def __init__(
+        self, config: Mapping[str, Any], rope: Rope, *, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        super().__init__()
+        width = int(required(config, "hidden_size"))
+        bias = bool(config.get("attention_bias", False))
+        self.heads = int(required(config, "num_attention_heads"))
+        self.kv_heads = int(config.get("num_key_value_heads") or self.heads)
+        self.head_dim = rope.settings.head_dim
+        self.rope = rope
+        rows = (self.heads + 2 * self.kv_heads) * self.head_dim
+        self.qkv = Linear(width, rows, bias=bias, dtype=dtype, device=device)
+        self.out = Linear(self.heads * self.head_dim, width, bias=bias, dtype=dtype, device=device)
+
+    def forward(self, ctx: KVContext, layer: int, x: Tensor, angles: Angles) -> Tensor:
+        turning = self.heads + self.kv_heads
+        heads = self.qkv(x).view(x.shape[0], turning + self.kv_heads, self.head_dim)
+        turned = self.rope.turn(heads[:, :turning], angles)
+        q, k = turned[:, : self.heads], turned[:, self.heads :]
+        return self.out(ctx.attend(layer, q, k, heads[:, turning:]).flatten(1))
+
+
+class Block(nn.Module):
+    """One layer: attention and feed-forward, each after a norm and beside a residual."""
+
+    def __init__(
+        self, config: Mapping[str, Any], rope: Rope, *, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        super().__init__()
+        width = int(required(config, "hidden_size"))
+        eps = float(config.get("rms_norm_eps", 1e-6))
+        self.attention_norm = RMSNorm(width, eps=eps, dtype=dtype, device=device)
+        self.attention = Attention(config, rope, dtype=dtype, device=device)
+        self.mlp_norm = RMSNorm(width, eps=eps, dtype=dtype, device=device)
+        self.mlp = GatedMLP(
+            width,
+            int(required(config, "intermediate_size")),
+            bias=bool(config.get("mlp_bias", False)),
+            dtype=dtype,
+            device=device,
+        )
+
+    def forward(self, ctx: KVContext, layer: int, x: Tensor, angles: Angles) -> Tensor:
+        x = x + self.attention.forward(ctx, layer, self.attention_norm(x), angles)
+        return x + self.mlp(self.mlp_norm(x))
+
+
+class Decoder(nn.Module):
+    """A decoder of one node. `vocab_size` is the width of its logits."""
+
+    def __init__(
+        self, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        super().__init__()
+        require_value(config, "hidden_act", "silu", "silu")
+        width = int(required(config, "hidden_size"))
+        heads = int(required(config, "num_attention_heads"))
+        self.vocab_size = int(required(config, "vocab_size"))
+        self.rope = Rope(
+            RopeSettings.from_config(config, head_dim=int(config.get("head_dim") or width // heads))
+        )
+        self.embedding = Embedding(self.vocab_size, width, dtype=dtype, device=device)
+        self.layers = nn.ModuleList(
+            Block(config, self.rope, dtype=dtype, device=device)
+            for _ in range(int(required(config, "num_hidden_layers")))
+        )
+        self.norm = RMSNorm(
+            width, eps=float(config.get("rms_norm_eps", 1e-6)), dtype=dtype, device=device
+        )
+        self.head: Linear | None = None
+        if not config.get("tie_word_embeddings", False):
+            self.head = Linear(width, self.vocab_size, dtype=dtype, device=device)
+
+    @classmethod
+    def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
+        """A decoder without weights. Fails with MS9109 where `config` can't be served."""
+        return cls(config, dtype=dtype, device=device)
+
+    def weight_map(self) -> Mapping[str, str | tuple[str, ...]]:
+        """Own parameter → tensors of the checkpoint, several being concatenated on dim 0."""
+        return {name: _checkpoint_names(name) for name, _ in self.named_parameters()}
+
+    def prefill(self, ctx: KVContext, ids: Tensor) -> Tensor:
+        """The token i64[B] that follows `ids` i64[R], R rows of B requests."""
+        ctx.observe(ids)
+        hidden = self._hidden(ctx, ids)
+        return ctx.sample(self._logits(hidden.index_select(0, ctx.last_rows)))
+
+    def step(self, ctx: KVContext, token: Tensor) -> Tensor:
+        """The token i64[B] that follows `token` i64[B]."""
+        return ctx.sample(self._logits(self._hidden(ctx, token)))
+
+    def _hidden(self, ctx: KVContext, ids: Tensor) -> Tensor:
+        x = self.embedding(ids)
+        angles = self.rope.angles(ctx.positions)
+        for layer, block in enumerate(self.layers):
+            assert isinstance(block, Block)
+            x = block.forward(ctx, layer, x, angles)
+        return x
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        normed = self.norm(hidden)
+        if self.head is None:
+            return functional.linear(normed, self.embedding.weight)
+        return self.head(normed)
+
+
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "attention_norm": ("input_layernorm",),
+    "attention.qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "attention.out": ("self_attn.o_proj",),
+    "mlp_norm": ("post_attention_layernorm",),
+    "mlp.gate_up": ("mlp.gate_proj", "mlp.up_proj"),
+    "mlp.down": ("mlp.down_proj",),
+}
+_WHOLE: Mapping[str, str] = {
+    "embedding": "model.embed_tokens",
+    "norm": "model.norm",
+    "head": "lm_head",
+}
+
+
+def _checkpoint_names(name: str) -> str | tuple[str, ...]:
+    part, kind = name.rsplit(".", 1)
+    if part in _WHOLE:
+        return f"{_WHOLE[part]}.{kind}"
+    _, layer, inner = part.split(".", 2)
+    names = tuple(f"model.layers.{layer}.{piece}.{kind}" for piece in _PARTS[inner])
+    return names[0] if len(names) == 1 else names
