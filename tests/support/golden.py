@@ -42,7 +42,7 @@ class Golden:
             pytest.fail(f"goldens without a test in {folder}: {', '.join(orphans)}", pytrace=False)
 
 
-def difference(expected: str, actual: str, name: str) -> str:
+def difference(expected: str, actual: str, name: str, command: str = UPDATE_COMMAND) -> str:
     """A unified diff of two texts, and the command that accepts the second."""
     lines = unified_diff(
         expected.splitlines(),
@@ -51,4 +51,4 @@ def difference(expected: str, actual: str, name: str) -> str:
         tofile=f"{name} (made)",
         lineterm="",
     )
-    return "\n".join([*lines, "", f"if this is meant: {UPDATE_COMMAND}"])
+    return "\n".join([*lines, "", f"if this is meant: {command}"])
