@@ -1,7 +1,7 @@
 """Declarations: a whole spec and what stands at its top."""
 
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar, Union
+from typing import TypeAlias, TypeVar
 
 from mstarc.syntax.ast.base import Name, Node
 from mstarc.syntax.ast.exprs import Expr, Float, Int, OpRef, Str
@@ -93,7 +93,7 @@ class OptField(Node):
     doc: str | None
 
 
-RequestField: TypeAlias = Union[InField, OutField, OptField]
+RequestField: TypeAlias = InField | OutField | OptField
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -258,7 +258,7 @@ class Cost(Node):
     settings: tuple[Setting, ...]
 
 
-Effect: TypeAlias = Union[Attends, Writes, Reads, Advance, Receptive, UseSampler, Stateful, Cost]
+Effect: TypeAlias = Attends | Writes | Reads | Advance | Receptive | UseSampler | Stateful | Cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -272,9 +272,9 @@ class OpDecl(Node):
     doc: str | None
 
 
-NodeItem: TypeAlias = Union[
-    ImplItem, WeightsItem, ShardsItem, KvItem, SampleItem, ContextsItem, OpDecl
-]
+NodeItem: TypeAlias = (
+    ImplItem | WeightsItem | ShardsItem | KvItem | SampleItem | ContextsItem | OpDecl
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -352,18 +352,18 @@ class MachineDecl(Node):
     doc: str | None
 
 
-Decl: TypeAlias = Union[
-    ConfigDecl,
-    RequestDecl,
-    NeedDecl,
-    Let,
-    TableDecl,
-    FoldedDecl,
-    NodeDecl,
-    StreamDecl,
-    WalkDecl,
-    MachineDecl,
-]
+Decl: TypeAlias = (
+    ConfigDecl
+    | RequestDecl
+    | NeedDecl
+    | Let
+    | TableDecl
+    | FoldedDecl
+    | NodeDecl
+    | StreamDecl
+    | WalkDecl
+    | MachineDecl
+)
 
 D = TypeVar("D", bound=Node)
 

@@ -1,7 +1,7 @@
 """Expressions: values, conditions, dims, and the calls that make values."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, Union
+from typing import Literal, TypeAlias
 
 from mstarc.syntax.ast.base import Name, Node
 
@@ -211,30 +211,30 @@ class Pull(Node):
 
 Literals: TypeAlias = Int | Float | Str | Bool | NoneLit | List
 
-Expr: TypeAlias = Union[
-    Name,
-    Int,
-    Float,
-    Str,
-    Bool,
-    NoneLit,
-    List,
-    Tuple,
-    Unary,
-    Binary,
-    Compare,
-    Member,
-    And,
-    Or,
-    Not,
-    Wants,
-    Has,
-    Attr,
-    Index,
-    CallExpr,
-    OpCall,
-]
+Expr: TypeAlias = (
+    Name
+    | Int
+    | Float
+    | Str
+    | Bool
+    | NoneLit
+    | List
+    | Tuple
+    | Unary
+    | Binary
+    | Compare
+    | Member
+    | And
+    | Or
+    | Not
+    | Wants
+    | Has
+    | Attr
+    | Index
+    | CallExpr
+    | OpCall
+)
 """Whatever has a value where it stands."""
 
-Rhs: TypeAlias = Union[Expr, RunCall, Pull]
+Rhs: TypeAlias = Expr | RunCall | Pull
 """What may stand right of `=` in a statement."""

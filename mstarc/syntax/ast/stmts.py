@@ -5,7 +5,7 @@ walk's block holds `WalkStmt`s and a state's block holds `MachineStmt`s.
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, Union
+from typing import Literal, TypeAlias
 
 from mstarc.syntax.ast.base import Name, Node
 from mstarc.syntax.ast.exprs import Arg, ContextRef, Expr, OpCall, Rhs, RunCall
@@ -23,7 +23,7 @@ class Discard(Node):
     """`_`: a value that is dropped."""
 
 
-Target: TypeAlias = Union[Name, Discard]
+Target: TypeAlias = Name | Discard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,7 +101,7 @@ class Collect(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Loop(Node):
-    """A bounded loop. `while_condition` is tested before each iteration, `until_condition` after."""
+    """A loop. `while_condition` is tested before each iteration, `until_condition` after."""
 
     bound: LoopBound
     index: Name | None
@@ -223,29 +223,29 @@ class Next(Node):
     otherwise: Name | None
 
 
-Stmt: TypeAlias = Union[
-    Assign,
-    CallStmt,
-    RunStmt,
-    Let,
-    Send,
-    Emit,
-    Loop,
-    Parallel,
-    When,
-    Fork,
-    Release,
-    For,
-    Match,
-    Each,
-    Mark,
-    Next,
-]
+Stmt: TypeAlias = (
+    Assign
+    | CallStmt
+    | RunStmt
+    | Let
+    | Send
+    | Emit
+    | Loop
+    | Parallel
+    | When
+    | Fork
+    | Release
+    | For
+    | Match
+    | Each
+    | Mark
+    | Next
+)
 
-WalkStmt: TypeAlias = Union[
-    Assign, CallStmt, RunStmt, Send, Emit, Loop, Parallel, When, Fork, Release, Mark
-]
+WalkStmt: TypeAlias = (
+    Assign | CallStmt | RunStmt | Send | Emit | Loop | Parallel | When | Fork | Release | Mark
+)
 
-MachineStmt: TypeAlias = Union[
-    Assign, CallStmt, RunStmt, Let, When, Fork, Release, For, Match, Each, Mark, Next
-]
+MachineStmt: TypeAlias = (
+    Assign | CallStmt | RunStmt | Let | When | Fork | Release | For | Match | Each | Mark | Next
+)

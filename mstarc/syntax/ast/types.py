@@ -1,7 +1,7 @@
 """Types as written: of config items, request fields, parameters, results and stream items."""
 
 from dataclasses import dataclass
-from typing import TypeAlias, Union
+from typing import TypeAlias
 
 from mstarc.syntax.ast.base import Name, Node
 from mstarc.syntax.ast.exprs import Expr
@@ -19,7 +19,7 @@ class UnknownDim(Node):
     """`?`: a dim that only the run knows."""
 
 
-Dim: TypeAlias = Union[Expr, UnknownDim]
+Dim: TypeAlias = Expr | UnknownDim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -74,9 +74,9 @@ class OptionalType(Node):
     inner: "Type"
 
 
-Type: TypeAlias = Union[
-    ScalarType, TensorType, MediaType, PartsType, ListType, TupleType, OptionalType
-]
+Type: TypeAlias = (
+    ScalarType | TensorType | MediaType | PartsType | ListType | TupleType | OptionalType
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,0 +1,141 @@
+"""The LALR(1) machine: a stack of states that takes terminals and makes values.
+
+It knows the tables and nothing of the language: `parser` feeds it, `build` makes the values.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from mstarc.syntax.tables import END, RuleShape, Tables
+
+
+class ValueBuilder(Protocol):
+    """Makes the value of a rule; `build` has the one for syntax trees."""
+
+    def callback(self, name: str) -> Callable[..., Any]:
+        """The function for the rule or alias `name`: it gets start, end and the children."""
+        ...
+
+
+class Automaton:
+    """A parse under way. Entry 0 of the parallel lists is the ground."""
+
+    def __init__(self, tables: Tables, builder: ValueBuilder) -> None:
+        self.tables = tables
+        self.rows = tables.rows
+        self.states: list[int] = [0]
+        self.values: list[Any] = [None]
+        self.starts: list[int] = [0]
+        self.ends: list[int] = [0]
+        self.braces: list[int] = [0]
+        """How many braces are open up to and with an entry."""
+        self._makers = [_maker(rule, builder) for rule in tables.rules]
+
+    def takes(self, terminal: str, depth: int | None = None) -> bool:
+        """Whether `terminal` can come next, with the first `depth` entries (all, if not given)."""
+        return takes(self.tables, self.states[:depth], terminal)
+
+    def taken(self) -> tuple[str, ...]:
+        """All terminals that can come next, in alphabetical order."""
+        row = self.rows[self.states[-1]]
+        return tuple(sorted(t for t in row if t.isupper() or t[0] in "_$" if self.takes(t)))
+
+    def reduce_for(self, terminal: str) -> bool:
+        """Finish what is finished before `terminal`; whether that can be taken then."""
+        while True:
+            action = self.rows[self.states[-1]].get(terminal)
+            if action is None:
+                return False
+            if action >= 0:
+                return True
+            self._reduce(-action - 1)
+
+    def shift(self, terminal: str, value: Any, start: int, end: int) -> None:
+        """Take `terminal`, which `reduce_for` allowed."""
+        self.states.append(self.rows[self.states[-1]][terminal])
+        self.values.append(value)
+        self.starts.append(start)
+        self.ends.append(end)
+        step = 1 if terminal == "LBRACE" else -1 if terminal == "RBRACE" else 0
+        self.braces.append(self.braces[-1] + step)
+
+    def drop_to(self, depth: int) -> None:
+        """Forget all but the first `depth` entries."""
+        for entries in (self.states, self.values, self.starts, self.ends, self.braces):
+            del entries[depth:]
+
+    def finish(self) -> Any:
+        """The value of the whole; entries that do not lead to one are forgotten."""
+        while not self.takes(END):
+            self.drop_to(len(self.states) - 1)
+        assert self.reduce_for(END)
+        return self.values[-1]
+
+    def _reduce(self, number: int) -> None:
+        rule = self.tables.rules[number]
+        length = rule.length
+        states = self.states
+        if rule.is_plain_pass:
+            states[-1] = self.rows[states[-2]][rule.origin]
+            return
+        value = self._makers[number](self, length)
+        if length:
+            start, end = self.starts[-length], self.ends[-1]
+            self.drop_to(len(states) - length)
+        else:
+            start = end = self.ends[-1]
+        states.append(self.rows[states[-1]][rule.origin])
+        self.values.append(value)
+        self.starts.append(start)
+        self.ends.append(end)
+        self.braces.append(self.braces[-1])
+
+
+def takes(tables: Tables, states: Sequence[int], terminal: str) -> bool:
+    """Whether an automaton with these states can take `terminal`, reductions first."""
+    stack = states
+    while True:
+        action = tables.rows[stack[-1]].get(terminal)
+        if action is None:
+            return False
+        if action >= 0:
+            return True
+        rule = tables.rules[-action - 1]
+        stack = list(stack[: len(stack) - rule.length])
+        stack.append(tables.rows[stack[-1]][rule.origin])
+
+
+def _maker(rule: RuleShape, builder: ValueBuilder) -> Callable[[Automaton, int], Any]:
+    picks, missing_last = rule.picks, rule.missing_last
+    is_list = rule.origin.startswith("_")
+    callback = None if is_list or rule.passes_single else builder.callback(rule.callback)
+
+    def make(automaton: Automaton, length: int) -> Any:
+        values = automaton.values
+        base = len(values) - length
+        children: list[Any] = []
+        for index, spread, missing in picks:
+            if missing:
+                children.extend([None] * missing)
+            if spread:
+                children.extend(values[base + index])
+            else:
+                children.append(values[base + index])
+        if missing_last:
+            children.extend([None] * missing_last)
+        if is_list:
+            return children
+        if callback is None:
+            assert len(children) == 1, rule.origin
+            return children[0]
+        if not length:
+            return callback(automaton.ends[-1], automaton.ends[-1], *children)
+        return callback(automaton.starts[base], automaton.ends[-1], *children)
+
+    return make
+
+
+def open_constructs(tables: Tables, states: Sequence[int]) -> Iterator[str]:
+    """The rules under way, the innermost first."""
+    for state in reversed(states):
+        yield from tables.constructs[state]

@@ -1,0 +1,186 @@
+"""Pair the braces of a token list, and put in those that are missing.
+
+A brace too few or too many would turn the rest of a file into errors. When the numbers differ, the
+indentation says where: a `}` that stands in line with an outer `{` closes that one, and a
+declaration at the left edge ends whatever is open.
+"""
+
+from dataclasses import dataclass
+
+from mstarc.diagnostics import Diagnostic, DiagnosticSink, Edit, Fix, Label
+from mstarc.source import SourceFile, Span
+from mstarc.syntax.tokens import END_OF_TEXT, MARK, NAME, Token
+
+DECLARATION_WORDS = frozenset(
+    ("config", "request", "need", "let", "table", "folded", "node", "stream", "walk", "machine")
+)
+
+DEEPEST = 50
+"""Brackets in brackets: no spec needs more, and every reader of the tree may recurse."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedTokens:
+    """Tokens whose braces pair up. By token number: `group` is the number of the `{` around it (-1
+    at the top; a `}` belongs to its own group), `close` the number of the `}` of a `{`."""
+
+    tokens: tuple[Token, ...]
+    group: tuple[int, ...]
+    close: dict[int, int]
+    depth: tuple[int, ...]
+    """How many braces are open around a token."""
+
+
+def pair_braces(
+    tokens: tuple[Token, ...], source: SourceFile, sink: DiagnosticSink
+) -> PairedTokens:
+    """Pairs all braces; reports MS0102 and MS0103 and repairs."""
+    if not _are_balanced(tokens):
+        tokens = _Repair(tokens, source, sink).run()
+    group: list[int] = []
+    depth: list[int] = []
+    close: dict[int, int] = {}
+    open_braces: list[int] = []
+    for number, token in enumerate(tokens):
+        group.append(open_braces[-1] if open_braces else -1)
+        depth.append(len(open_braces))
+        if token.kind != MARK:
+            continue
+        if token.text == "{":
+            open_braces.append(number)
+        elif token.text == "}":
+            close[open_braces.pop()] = number
+    return PairedTokens(tokens=tokens, group=tuple(group), close=close, depth=tuple(depth))
+
+
+def deepest_bracket(tokens: tuple[Token, ...]) -> Token | None:
+    """The first bracket that stands deeper than `DEEPEST`, or none."""
+    depth = 0
+    for token in tokens:
+        if token.kind == MARK and token.text in "([{":
+            depth += 1
+            if depth > DEEPEST:
+                return token
+        elif token.kind == MARK and token.text in ")]}":
+            depth = max(0, depth - 1)
+    return None
+
+
+def _are_balanced(tokens: tuple[Token, ...]) -> bool:
+    depth = 0
+    for number, token in enumerate(tokens):
+        if depth and token.first_on_line and _begins_declaration(tokens, number):
+            # Only a brace at the left edge can be meant to hold a declaration's word.
+            return False
+        if token.kind == MARK and token.text in "{}":
+            depth += 1 if token.text == "{" else -1
+            if depth < 0:
+                return False
+    return depth == 0
+
+
+def _begins_declaration(tokens: tuple[Token, ...], number: int) -> bool:
+    """Whether a declaration can only begin here: its word, then what follows that word."""
+    token = tokens[number]
+    if token.kind != NAME or token.text not in DECLARATION_WORDS:
+        return False
+    after = tokens[number + 1]
+    if token.text in ("config", "request"):
+        return after.text == "{"
+    if token.text in ("node", "stream", "walk", "machine", "table"):
+        then = tokens[min(number + 2, len(tokens) - 1)].text
+        return after.kind == NAME and then in (":", "(", "as", "{", "when", "[")
+    return False
+
+
+class _Repair:
+    def __init__(self, tokens: tuple[Token, ...], source: SourceFile, sink: DiagnosticSink) -> None:
+        self.tokens = tokens
+        self.source = source
+        self.sink = sink
+        self.result: list[Token] = []
+        self.open: list[Token] = []
+        self.findings = 0
+
+    def run(self) -> tuple[Token, ...]:
+        for number, token in enumerate(self.tokens):
+            at_edge = token.first_on_line and self._column(token) == 1
+            if token.kind == END_OF_TEXT or (
+                at_edge and self.open and _begins_declaration(self.tokens, number)
+            ):
+                self._close_all(token)
+            if token.kind != MARK or token.text not in "{}":
+                self.result.append(token)
+            elif token.text == "{":
+                self.open.append(token)
+                self.result.append(token)
+            elif not self.open:
+                self._report_stray(token)
+            else:
+                self._close_inner(token)
+                self.open.pop()
+                self.result.append(token)
+        return tuple(self.result)
+
+    def _close_inner(self, token: Token) -> None:
+        """Close the braces that `token`, first on its line, stands too far left to close."""
+        if not token.first_on_line:
+            return
+        column = self._column(token)
+        if not any(self._indent(brace) == column for brace in self.open):
+            return
+        while len(self.open) > 1 and self._indent(self.open[-1]) > column:
+            self._close(self.open.pop(), token)
+
+    def _close_all(self, token: Token) -> None:
+        while self.open:
+            self._close(self.open.pop(), token)
+
+    def _close(self, brace: Token, before: Token) -> None:
+        last = self.result[-1]
+        span = self._span(brace.start, brace.end)
+        diagnostic = Diagnostic(
+            code="MS0102",
+            message="a `{` is never closed",
+            primary=Label(span=span, text="opened here"),
+            helps=("close it with `}`",),
+        )
+        at = self._span(last.end, last.end)
+        if before.kind == END_OF_TEXT:
+            diagnostic = diagnostic.label(at, "the file ends here")
+        else:
+            text = (
+                "stands left of what it would close"
+                if before.text == "}"
+                else "a declaration begins"
+            )
+            diagnostic = diagnostic.label(self._span(before.start, before.end), text)
+        fix = Fix(message="write `}`", edits=(Edit(span=at, text="\n}"),), applicability="unsafe")
+        self._report(diagnostic.with_fix(fix))
+        self.result.append(Token(MARK, "}", last.end, last.end, False, virtual=True))
+
+    def _report_stray(self, token: Token) -> None:
+        self._report(
+            Diagnostic(
+                code="MS0103",
+                message="a `}` closes nothing",
+                primary=Label(span=self._span(token.start, token.end), text="no `{` is open here"),
+                helps=("remove it, or open what it closes",),
+            )
+        )
+
+    def _report(self, diagnostic: Diagnostic) -> None:
+        self.findings += 1
+        if self.findings <= DEEPEST:
+            self.sink.report(diagnostic)
+
+    def _column(self, token: Token) -> int:
+        return self.source.position(token.start).column
+
+    def _indent(self, token: Token) -> int:
+        """The column of the first character of the token's line."""
+        line = self.source.line_text(self.source.position(token.start).line)
+        return len(line) - len(line.lstrip()) + 1
+
+    def _span(self, start: int, end: int) -> Span:
+        return Span(path=self.source.path, start=start, end=end)

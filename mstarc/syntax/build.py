@@ -1,0 +1,380 @@
+"""Make the syntax tree: one method a rule or alias of the grammar, called when it is complete.
+
+A method gets the range of the text and the rule's children: nodes, `None` for what is missing,
+and several at the end where the grammar repeats. What the grammar is too wide to refuse is
+refused here: a statement where it does not belong, a call of a value, an empty block.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from mstarc.diagnostics import DiagnosticSink
+from mstarc.source import SourceFile, Span
+from mstarc.syntax import ast
+from mstarc.syntax.build_exprs import ExprBuilder
+from mstarc.syntax.build_stmts import StmtBuilder
+
+
+class TreeBuilder(StmtBuilder, ExprBuilder):
+    """Builds declarations; what they are made of comes from the two parents."""
+
+    def __init__(self, source: SourceFile, docs: dict[int, str], sink: DiagnosticSink) -> None:
+        super().__init__(source, sink)
+        self.docs = docs
+
+    def callback(self, name: str) -> Callable[..., Any]:
+        """The method for a rule or alias of the grammar."""
+        method: Callable[..., Any] = getattr(self, name)
+        return method
+
+    def start(
+        self,
+        start: int,
+        end: int,
+        version: ast.Int | None,
+        model: ast.ModelDecl | None,
+        *decls: ast.Decl,
+    ) -> ast.Spec:
+        at = self.span(start, start)
+        if model is None:
+            name = ast.Name(span=at, text="unnamed")
+            model = ast.ModelDecl(span=at, name=name, source=None, doc=None)
+        number = 1 if version is None else version.value
+        return ast.Spec(span=self.span(start, end), version=number, model=model, declarations=decls)
+
+    def version(self, start: int, end: int, number: ast.Int) -> ast.Int:
+        return number
+
+    def model(self, start: int, end: int, name: ast.Name, source: ast.Str | None) -> ast.ModelDecl:
+        return ast.ModelDecl(
+            span=self.span(start, end), name=name, source=source, doc=self.doc(start)
+        )
+
+    def config(self, start: int, end: int, *items: ast.ConfigItem) -> ast.ConfigDecl:
+        return ast.ConfigDecl(span=self.span(start, end), items=items, doc=self.doc(start))
+
+    def config_item(
+        self,
+        start: int,
+        end: int,
+        name: ast.Name,
+        type_: ast.Type,
+        default: ast.Expr | None,
+        source: ast.Str | None,
+    ) -> ast.ConfigItem:
+        return ast.ConfigItem(
+            span=self.span(start, end),
+            name=self.declared(name),
+            type=type_,
+            default=default,
+            source=source,
+            doc=self.doc(start),
+        )
+
+    def request(self, start: int, end: int, *fields: ast.RequestField) -> ast.RequestDecl:
+        return ast.RequestDecl(span=self.span(start, end), fields=fields, doc=self.doc(start))
+
+    def in_field(
+        self,
+        start: int,
+        end: int,
+        name: ast.Name,
+        type_: ast.Type,
+        quantity: ast.Quantity | None,
+        optional: str | None,
+    ) -> ast.InField:
+        return ast.InField(
+            span=self.span(start, end),
+            name=self.declared(name),
+            type=type_,
+            quantity=quantity,
+            optional=optional is not None,
+            doc=self.doc(start),
+        )
+
+    def out_field(
+        self,
+        start: int,
+        end: int,
+        name: ast.Name,
+        type_: ast.Type,
+        optional: str | None,
+        via: ast.OpRef | None,
+    ) -> ast.OutField:
+        return ast.OutField(
+            span=self.span(start, end),
+            name=self.declared(name),
+            type=type_,
+            optional=optional is not None,
+            via=via,
+            doc=self.doc(start),
+        )
+
+    def opt_field(
+        self,
+        start: int,
+        end: int,
+        name: ast.Name,
+        type_: ast.Type,
+        default: ast.Expr | None,
+        domain: ast.RangeDomain | ast.ChoiceDomain | None,
+    ) -> ast.OptField:
+        return ast.OptField(
+            span=self.span(start, end),
+            name=self.declared(name),
+            type=type_,
+            default=default,
+            domain=domain,
+            doc=self.doc(start),
+        )
+
+    def at_least(self, start: int, end: int, least: ast.Int, turns: str | None) -> ast.Quantity:
+        return ast.Quantity(span=self.span(start, end), at_least=least, turns=turns is not None)
+
+    def only_turns(self, start: int, end: int, turns: str) -> ast.Quantity:
+        return ast.Quantity(span=self.span(start, end), at_least=None, turns=True)
+
+    def range_domain(self, start: int, end: int, low: ast.Expr, high: ast.Expr) -> ast.RangeDomain:
+        return ast.RangeDomain(span=self.span(start, end), low=low, high=high)
+
+    def choice_domain(self, start: int, end: int, *choices: ast.Expr) -> ast.ChoiceDomain:
+        return ast.ChoiceDomain(span=self.span(start, end), choices=choices)
+
+    def need(self, start: int, end: int, condition: ast.Expr) -> ast.NeedDecl:
+        return ast.NeedDecl(span=self.span(start, end), condition=condition, doc=self.doc(start))
+
+    def let(self, start: int, end: int, name: ast.Name, value: ast.Expr) -> ast.Let:
+        return ast.Let(
+            span=self.span(start, end), name=self.declared(name), value=value, doc=self.doc(start)
+        )
+
+    def table(
+        self,
+        start: int,
+        end: int,
+        name: ast.Name,
+        index: ast.Name,
+        length: ast.Expr,
+        value: ast.Expr,
+    ) -> ast.TableDecl:
+        return ast.TableDecl(
+            span=self.span(start, end),
+            name=self.declared(name),
+            index=self.declared(index),
+            length=length,
+            value=value,
+            doc=self.doc(start),
+        )
+
+    def folded(self, start: int, end: int, alias: ast.Str, node: ast.Name) -> ast.FoldedDecl:
+        return ast.FoldedDecl(
+            span=self.span(start, end), alias=alias, node=node, doc=self.doc(start)
+        )
+
+    def node(
+        self,
+        start: int,
+        end: int,
+        name: ast.Name,
+        engine: ast.Name,
+        aliases: tuple[ast.Str, ...] | None,
+        *items: ast.NodeItem,
+    ) -> ast.NodeDecl:
+        return ast.NodeDecl(
+            span=self.span(start, end),
+            name=self.declared(name),
+            engine=engine,
+            aliases=aliases or (),
+            items=items,
+            doc=self.doc(start),
+        )
+
+    def aliases(self, start: int, end: int, *aliases: ast.Str) -> tuple[ast.Str, ...]:
+        return aliases
+
+    def impl_item(self, start: int, end: int, path: ast.Str) -> ast.ImplItem:
+        return ast.ImplItem(span=self.span(start, end), path=path)
+
+    def weights_item(
+        self,
+        start: int,
+        end: int,
+        source: ast.Str,
+        under: ast.Str | None,
+        size: ast.ByteSize | None,
+    ) -> ast.WeightsItem:
+        return ast.WeightsItem(span=self.span(start, end), source=source, under=under, size=size)
+
+    def size(
+        self, start: int, end: int, amount: ast.Int | ast.Float, unit: ast.Name
+    ) -> ast.ByteSize:
+        return ast.ByteSize(span=self.span(start, end), amount=amount, unit=unit)
+
+    def shards_item(self, start: int, end: int, kinds: tuple[ast.Name, ...]) -> ast.ShardsItem:
+        return ast.ShardsItem(span=self.span(start, end), kinds=kinds)
+
+    def kv_item(self, start: int, end: int, settings: tuple[ast.Setting, ...]) -> ast.KvItem:
+        return ast.KvItem(span=self.span(start, end), settings=settings)
+
+    def sample_item(
+        self, start: int, end: int, name: ast.Name | None, settings: tuple[ast.Setting, ...]
+    ) -> ast.SampleItem:
+        return ast.SampleItem(span=self.span(start, end), name=name, settings=settings)
+
+    def contexts_item(self, start: int, end: int, *contexts: ast.ContextDecl) -> ast.ContextsItem:
+        return ast.ContextsItem(span=self.span(start, end), contexts=contexts)
+
+    def context(
+        self,
+        start: int,
+        end: int,
+        name: ast.Name,
+        count: ast.Expr | None,
+        cross: ast.Expr | None,
+        aliases: tuple[ast.Str, ...] | None,
+    ) -> ast.ContextDecl:
+        return ast.ContextDecl(
+            span=self.span(start, end), name=name, count=count, cross=cross, aliases=aliases or ()
+        )
+
+    def count(self, start: int, end: int, value: ast.Expr) -> ast.Expr:
+        return value
+
+    def cross(self, start: int, end: int, value: ast.Expr) -> ast.Expr:
+        return value
+
+    def settings(self, start: int, end: int, *settings: ast.Setting) -> tuple[ast.Setting, ...]:
+        return settings
+
+    def setting(self, start: int, end: int, name: ast.Name, value: ast.Expr) -> ast.Setting:
+        return ast.Setting(span=self.span(start, end), name=name, value=value)
+
+    def op(
+        self,
+        start: int,
+        end: int,
+        name: ast.Name,
+        params: tuple[ast.Param, ...],
+        results: tuple[ast.Result, ...] | None,
+        *effects: ast.Effect,
+    ) -> ast.OpDecl:
+        return ast.OpDecl(
+            span=self.span(start, end),
+            name=name,
+            params=params,
+            results=results or (),
+            effects=effects,
+            doc=self.doc(start),
+        )
+
+    def attends(
+        self, start: int, end: int, mask: ast.Name, argument: ast.Expr | None
+    ) -> ast.Attends:
+        return ast.Attends(span=self.span(start, end), mask=mask, argument=argument)
+
+    def writes(self, start: int, end: int, contexts: tuple[ast.Name, ...] | None) -> ast.Writes:
+        return ast.Writes(span=self.span(start, end), contexts=contexts or ())
+
+    def reads(self, start: int, end: int, contexts: tuple[ast.Name, ...] | None) -> ast.Reads:
+        return ast.Reads(span=self.span(start, end), contexts=contexts or ())
+
+    def advance(self, start: int, end: int, amount: ast.Expr) -> ast.Advance:
+        return ast.Advance(span=self.span(start, end), amount=amount)
+
+    def receptive(self, start: int, end: int, items: ast.Int) -> ast.Receptive:
+        return ast.Receptive(span=self.span(start, end), items=items)
+
+    def use_sampler(self, start: int, end: int, name: ast.Name) -> ast.UseSampler:
+        return ast.UseSampler(span=self.span(start, end), name=name)
+
+    def stateful(self, start: int, end: int) -> ast.Stateful:
+        return ast.Stateful(span=self.span(start, end))
+
+    def cost(self, start: int, end: int, settings: tuple[ast.Setting, ...]) -> ast.Cost:
+        return ast.Cost(span=self.span(start, end), settings=settings)
+
+    def names(self, start: int, end: int, *names: ast.Name) -> tuple[ast.Name, ...]:
+        return names
+
+    def stream(
+        self,
+        start: int,
+        end: int,
+        name: ast.Name,
+        item: ast.Type,
+        marks: tuple[ast.Name, ...] | None,
+        policy: ast.Policy,
+        tail: ast.Tail | None,
+        empty: ast.Empty | None,
+    ) -> ast.StreamDecl:
+        return ast.StreamDecl(
+            span=self.span(start, end),
+            name=name,
+            item=item,
+            marks=marks or (),
+            policy=policy,
+            tail=tail,
+            empty=empty,
+            doc=self.doc(start),
+        )
+
+    def tail(self, start: int, end: int, kind: ast.Name, value: ast.Expr | None) -> ast.Tail:
+        return ast.Tail(span=self.span(start, end), kind=kind, value=value)
+
+    def empty(self, start: int, end: int, kind: ast.Name) -> ast.Empty:
+        return ast.Empty(span=self.span(start, end), kind=kind)
+
+    def walk(
+        self,
+        start: int,
+        end: int,
+        name: ast.Name,
+        aliases: tuple[ast.Str, ...] | None,
+        params: tuple[ast.Param, ...],
+        results: tuple[ast.Result, ...] | None,
+        body: ast.Block,
+    ) -> ast.WalkDecl:
+        for param in params:
+            self.declared(param.name)
+        self.check_place(body, in_walk=True)
+        return ast.WalkDecl(
+            span=self.span(start, end),
+            name=name,
+            aliases=aliases or (),
+            params=params,
+            results=results or (),
+            body=body,
+            doc=self.doc(start),
+        )
+
+    def machine(
+        self,
+        start: int,
+        end: int,
+        name: ast.Name,
+        condition: ast.Expr | None,
+        *states: ast.StateDecl,
+    ) -> ast.MachineDecl:
+        if not states:
+            self.report(
+                "MS0115", name.span, f"machine `{name.text}` has no state", "it could do nothing"
+            )
+        return ast.MachineDecl(
+            span=self.span(start, end),
+            name=name,
+            condition=condition,
+            states=states,
+            doc=self.doc(start),
+        )
+
+    def state(self, start: int, end: int, name: ast.Name, body: ast.Block) -> ast.StateDecl:
+        self.check_place(body, in_walk=False)
+        return ast.StateDecl(span=self.span(start, end), name=name, body=body, doc=self.doc(start))
+
+    def doc(self, start: int) -> str | None:
+        """The `##` text before the declaration that begins at `start`."""
+        return self.docs.get(start)
+
+    def span(self, start: int, end: int) -> Span:
+        """The range as a span of this file."""
+        return Span(path=self.path, start=start, end=end)

@@ -1,0 +1,439 @@
+"""Text to syntax tree: tokens, braces, the automaton, and what to do where a token doesn't fit.
+
+After a mistake the parser goes on: with what was surely meant, with one mark put in or left out
+where only one does, or else at the next statement, item or declaration that stands where it should.
+So one run reports several mistakes, and one mistake is reported once.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from mstarc.diagnostics import Diagnostic, DiagnosticSink, Edit, Fix, Label
+from mstarc.source import SourceFile, Span
+from mstarc.syntax import ast
+from mstarc.syntax.automaton import Automaton, open_constructs, takes
+from mstarc.syntax.braces import DECLARATION_WORDS, PairedTokens, deepest_bracket, pair_braces
+from mstarc.syntax.build import TreeBuilder
+from mstarc.syntax.errors import Finding, Situation, explain
+from mstarc.syntax.tables import END, Tables, load_tables
+from mstarc.syntax.tokens import (
+    END_OF_TEXT,
+    FLOAT,
+    INT,
+    MARK,
+    NAME,
+    STRING,
+    Comment,
+    Token,
+    TokenList,
+    read_tokens,
+    string_value,
+)
+from mstarc.syntax.words import RESERVED
+
+LANGUAGE_VERSION = 1
+
+MOST_ERRORS = 50
+"""After so many mistakes in one file the rest is not read."""
+
+QUIET_TOKENS = 2
+"""A mistake so soon after going on is taken for a part of the one before."""
+
+_COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
+_INSERTED = (":", "=", ",", ")", "]", "(", "{", "<-", "->", "]", "..", ".")
+_STARTERS = DECLARATION_WORDS | frozenset(
+    [
+        "impl",
+        "weights",
+        "shards",
+        "kv",
+        "sample",
+        "contexts",
+        "op",
+        "in",
+        "out",
+        "opt",
+        "state",
+        "send",
+        "emit",
+        "loop",
+        "parallel",
+        "when",
+        "fork",
+        "release",
+        "run",
+        "for",
+        "match",
+        "each",
+        "mark",
+        "let",
+        "next",
+    ]
+)
+
+
+def parse(source: SourceFile, sink: DiagnosticSink) -> ast.Spec | None:
+    """The tree of a spec; mistakes go to `sink`.
+
+    With mistakes the tree lacks what could not be read. None when nothing could be: an empty
+    file, another version of the language, brackets too deep.
+    """
+    read = read_tokens(source, sink)
+    tokens = _checked_start(read, source, sink)
+    if tokens is None:
+        return None
+    paired = pair_braces(tokens, source, sink)
+    builder = TreeBuilder(source, _docs(read), sink)
+    return _Parser(source, paired, builder, sink).run()
+
+
+def _checked_start(
+    read: TokenList, source: SourceFile, sink: DiagnosticSink
+) -> tuple[Token, ...] | None:
+    """The tokens, if they can be those of a spec of this version (MS0107, MS0108, MS0121)."""
+    tokens = read.tokens
+    first = tokens[0]
+    if first.kind == END_OF_TEXT:
+        sink.error("MS0107", source.end_span, "the spec is empty", "expected `mstar 1`")
+        return None
+    too_deep = deepest_bracket(tokens)
+    if too_deep is not None:
+        span = Span(path=source.path, start=too_deep.start, end=too_deep.end)
+        sink.error("MS0121", span, "brackets are nested too deeply", "one too many")
+        return None
+    if first.text != "mstar":
+        _report_no_version(first, source, sink)
+        return tokens
+    number = tokens[1]
+    if number.kind != INT:
+        span = Span(path=source.path, start=first.start, end=first.end)
+        sink.error(
+            "MS0107", span, "`mstar` says no version", f"expected `mstar {LANGUAGE_VERSION}`"
+        )
+        virtual = Token(INT, str(LANGUAGE_VERSION), first.end, first.end, False, virtual=True)
+        return (first, virtual, *tokens[1:])
+    if int(number.text[:9]) != LANGUAGE_VERSION or len(number.text) > 9:
+        span = Span(path=source.path, start=number.start, end=number.end)
+        message = f"the spec is written in version {number.text[:20]} of the language"
+        primary = Label(span=span, text=f"this compiler reads version {LANGUAGE_VERSION}")
+        sink.report(
+            Diagnostic(code="MS0108", message=message, primary=primary).help(
+                "use a compiler that reads that version"
+            )
+        )
+        return None
+    return tokens
+
+
+def _report_no_version(first: Token, source: SourceFile, sink: DiagnosticSink) -> None:
+    line = f"mstar {LANGUAGE_VERSION}"
+    at = Span(path=source.path, start=0, end=0)
+    sink.report(
+        Diagnostic(
+            code="MS0107",
+            message="the spec does not say its version",
+            primary=Label(
+                span=Span(path=source.path, start=first.start, end=first.end),
+                text=f"expected `{line}` before this",
+            ),
+            helps=(f"begin the file with `{line}`",),
+            fix=Fix(
+                message=f"write `{line}`",
+                edits=(Edit(span=at, text=f"{line}\n\n"),),
+                applicability="safe",
+            ),
+        )
+    )
+
+
+def _docs(read: TokenList) -> dict[int, str]:
+    """The text of the `##` lines before a token, by the token's start."""
+    docs: dict[int, str] = {}
+    comments = [comment for comment in read.comments if comment.own_line]
+    position = 0
+    for token in read.tokens:
+        before: list[Comment] = []
+        while position < len(comments) and comments[position].start < token.start:
+            comment = comments[position]
+            before = [*before, comment] if comment.is_doc else []
+            position += 1
+        if before:
+            docs[token.start] = "\n".join(doc_text(comment.text) for comment in before)
+    return docs
+
+
+def doc_text(comment: str) -> str:
+    """What a `##` comment says."""
+    return comment.removeprefix("##").removeprefix(" ")
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What has been reported, and how far the parser has come since."""
+
+    errors: int = 0
+    last_error: int = -1
+    quiet_until: int = -1
+
+
+class _Parser:
+    def __init__(
+        self, source: SourceFile, paired: PairedTokens, builder: TreeBuilder, sink: DiagnosticSink
+    ) -> None:
+        self.source = source
+        self.paired = paired
+        self.tokens = paired.tokens
+        self.sink = sink
+        self.tables: Tables = load_tables()
+        self.automaton = Automaton(self.tables, builder)
+        self.shown = {name: text for text, name in self.tables.words.items()}
+        self.shown |= {name: text for text, name in self.tables.marks.items()}
+        self.progress = _Progress()
+
+    def run(self) -> ast.Spec:
+        number = 0
+        while self.tokens[number].kind != END_OF_TEXT:
+            if self._take(self.tokens[number]):
+                number += 1
+                continue
+            number = self._go_on(number)
+        if not self.automaton.takes(END):
+            self._report(len(self.tokens) - 1)
+        spec: ast.Spec = self.automaton.finish()
+        self._require_model(spec)
+        return spec
+
+    def _require_model(self, spec: ast.Spec) -> None:
+        if spec.model.span.start != spec.model.span.end or self.sink.has_errors:
+            return
+        first = self.tokens[min(2, len(self.tokens) - 1)]
+        span = Span(path=self.source.path, start=first.start, end=first.end)
+        self.sink.report(
+            Diagnostic(
+                code="MS0122",
+                message="the spec names no model",
+                primary=Label(span=span, text="expected `model name` before this"),
+            )
+        )
+
+    # One token.
+
+    def _take(self, token: Token) -> bool:
+        terminal = self._terminal(token)
+        if terminal is None:
+            return False
+        row = self.tables.rows[self.automaton.states[-1]]
+        action = row.get(terminal)
+        if action is None:
+            return False
+        if action < 0 and not self.automaton.takes(terminal):
+            return False
+        self.automaton.reduce_for(terminal)
+        self.automaton.shift(terminal, self._value(terminal, token), token.start, token.end)
+        return True
+
+    def _terminal(self, token: Token) -> str | None:
+        """What the token is here: a word of the language only where the grammar takes it."""
+        kind, text = token.kind, token.text
+        if kind == MARK:
+            return "CMP" if text in _COMPARISONS else self.tables.marks.get(text)
+        if kind != NAME:
+            return kind
+        word = self.tables.words.get(text)
+        if text == "in":
+            if self._begins_domain(token) and self.automaton.takes("_IN_DOMAIN"):
+                return "_IN_DOMAIN"
+            word = "IN"
+        if word is None or self.automaton.takes(word):
+            return word or NAME
+        if text in RESERVED and "INT" in self.tables.rows[self.automaton.states[-1]]:
+            return word
+        return NAME
+
+    def _begins_domain(self, token: Token) -> bool:
+        rest = self.source.text[token.end : token.end + 400].lstrip()
+        while rest.startswith("#"):
+            rest = rest.partition("\n")[2].lstrip()
+        return rest[:1] in ("-", "[", '"') or rest[:1].isdigit()
+
+    def _value(self, terminal: str, token: Token) -> Any:
+        span = Span(path=self.source.path, start=token.start, end=token.end)
+        match terminal:
+            case "NAME":
+                return ast.Name(span=span, text=token.text)
+            case "INT":
+                return ast.Int(span=span, value=int(token.text))
+            case "FLOAT":
+                return ast.Float(span=span, value=float(token.text), text=token.text)
+            case "STRING":
+                return ast.Str(span=span, value=string_value(token.text))
+            case _:
+                return token.text
+
+    # A token that does not fit.
+
+    def _go_on(self, number: int) -> int:
+        """Report the mistake at a token, and give the number of the token to go on with."""
+        finding = self._report(number)
+        progress = self.progress
+        if progress.errors > MOST_ERRORS:
+            return len(self.tokens) - 1
+        stuck = number == progress.last_error
+        progress.last_error = number
+        token = self.tokens[number]
+        if finding is not None and not stuck:
+            if finding.skip_line:
+                return self._next_line(number)
+            if finding.instead is not None and self._take(self._meant(token, finding.instead)):
+                return number + 1
+        if not stuck and self._insert(number):
+            return number
+        if not stuck and token.kind == MARK and token.text not in "{}":
+            following = self.tokens[number + 1]
+            terminal = self._terminal(following)
+            if terminal is not None and self.automaton.takes(terminal):
+                return number + 1
+        target = self._recover(number + 1 if stuck else number)
+        progress.quiet_until = target + QUIET_TOKENS
+        return target
+
+    def _report(self, number: int) -> Finding | None:
+        if number < self.progress.quiet_until:
+            return None
+        self.progress.errors += 1
+        finding = explain(self._situation(number))
+        self.sink.report(finding.diagnostic)
+        return finding
+
+    def _situation(self, number: int) -> Situation:
+        token = self.tokens[number]
+        before = self.tokens[number - 1] if number else None
+        taken = frozenset(self.automaton.taken())
+        line_start = number
+        while line_start and not self.tokens[line_start].first_on_line:
+            line_start -= 1
+        return Situation(
+            path=self.source.path,
+            token=token,
+            before=before,
+            after=self.tokens[number + 1] if token.kind != END_OF_TEXT else None,
+            taken=taken,
+            shown=self.shown,
+            constructs=tuple(open_constructs(self.tables, self.automaton.states)),
+            opener=self._opener(),
+            line=self.tokens[line_start : number + 1],
+            is_indented=token.first_on_line and self._is_indented(number),
+        )
+
+    def _is_indented(self, number: int) -> bool:
+        start = number - 1
+        while start > 0 and not self.tokens[start].first_on_line:
+            start -= 1
+        column = self.source.position(self.tokens[number].start).column
+        return start >= 0 and column > self.source.position(self.tokens[start].start).column
+
+    def _opener(self) -> Token | None:
+        """The parenthesis or bracket that is open in the construct under way."""
+        automaton = self.automaton
+        for entry in range(len(automaton.values) - 1, 0, -1):
+            value = automaton.values[entry]
+            if value == "{":
+                return None
+            if isinstance(value, str) and value in ("(", "["):
+                start, end = automaton.starts[entry], automaton.ends[entry]
+                return Token(MARK, value, start, end, False)
+        return None
+
+    def _meant(self, token: Token, text: str) -> Token:
+        kind = NAME if text.isalpha() else MARK
+        return Token(kind, text, token.start, token.end, token.first_on_line, virtual=True)
+
+    def _next_line(self, number: int) -> int:
+        number += 1
+        while not self.tokens[number].first_on_line and self.tokens[number].kind != END_OF_TEXT:
+            number += 1
+        return number
+
+    def _insert(self, number: int) -> bool:
+        """Put in the one mark that makes the token fit, if there is exactly one."""
+        token = self.tokens[number]
+        at = self.tokens[number - 1].end if number else 0
+        fitting = []
+        for text in dict.fromkeys(_INSERTED):
+            terminal = self.tables.marks.get(text)
+            if terminal is None or not self.automaton.takes(terminal):
+                continue
+            states = list(self.automaton.states)
+            if self._fits_after(states, terminal, token):
+                fitting.append(text)
+        if len(fitting) != 1:
+            return False
+        return self._take(Token(MARK, fitting[0], at, at, False, virtual=True))
+
+    def _fits_after(self, states: list[int], terminal: str, token: Token) -> bool:
+        """Whether `token` can come after `terminal`; a word counts as a name or as itself."""
+        rows = self.tables.rows
+        while (action := rows[states[-1]][terminal]) < 0:
+            rule = self.tables.rules[-action - 1]
+            del states[len(states) - rule.length :]
+            states.append(rows[states[-1]][rule.origin])
+        states.append(action)
+        if token.kind == MARK:
+            kinds = ["CMP" if token.text in _COMPARISONS else self.tables.marks.get(token.text)]
+        elif token.kind == NAME:
+            word = self.tables.words.get(token.text)
+            kinds = [word] if token.text in RESERVED else [word, NAME]
+        else:
+            kinds = [token.kind]
+        return any(kind is not None and takes(self.tables, states, kind) for kind in kinds)
+
+    def _recover(self, number: int) -> int:
+        """Drop what is unfinished up to the next place where the parser can go on."""
+        tokens, paired = self.tokens, self.paired
+        group = paired.group[number] if number < len(tokens) else -1
+        parentheses = 0
+        while tokens[number].kind != END_OF_TEXT:
+            token = tokens[number]
+            depth = paired.depth[number]
+            if token.text == "}" and token.kind == MARK:
+                if self._drop_to_taker("RBRACE", depth):
+                    return number
+                group = paired.group[group] if group >= 0 else -1
+                number += 1
+                parentheses = 0
+                continue
+            if token.text == "{" and token.kind == MARK:
+                number = paired.close[number] + 1
+                continue
+            if token.kind == MARK and token.text in "([":
+                parentheses += 1
+            elif token.kind == MARK and token.text in ")]":
+                parentheses -= 1
+            elif token.first_on_line and self._can_begin(number, parentheses):
+                terminal = self.tables.words.get(token.text)
+                begins = terminal if token.text in _STARTERS else NAME
+                if begins is not None and self._drop_to_taker(begins, depth):
+                    return number
+            number += 1
+        return number
+
+    def _can_begin(self, number: int, parentheses: int) -> bool:
+        """Whether a line may begin a statement, an item or a declaration."""
+        token, after = self.tokens[number], self.tokens[number + 1]
+        if token.kind != NAME:
+            return False
+        if token.text in _STARTERS:
+            return after.kind in (NAME, STRING, INT, FLOAT) or after.text in ("{", "(", "-", "[")
+        return parentheses <= 0 and after.text in ("=", ":", ".", ",", "(")
+
+    def _drop_to_taker(self, terminal: str, depth: int) -> bool:
+        """Drop entries until `terminal` can come, `depth` braces being open; false if it can't."""
+        automaton = self.automaton
+        for size in range(len(automaton.states), 0, -1):
+            braces = automaton.braces[size - 1]
+            if braces < depth:
+                return False
+            if braces == depth and automaton.takes(terminal, size):
+                automaton.drop_to(size)
+                return True
+        return False
