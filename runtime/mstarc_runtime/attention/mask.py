@@ -1,7 +1,10 @@
 """Which rows of a context a row of a call sees."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
 
 MaskKind = Literal["causal", "full", "prefix", "frames"]
 
@@ -31,3 +34,17 @@ PREFIX = Mask(kind="prefix")
 def frames(rows: int) -> Mask:
     """The mask of frames of `rows` rows."""
     return Mask(kind="frames", frame_rows=rows)
+
+
+def visible_rows(indices: NDArray[np.int64], length: int, mask: Mask) -> NDArray[np.bool_]:
+    """bool[T, S]: which of a context's `length` rows the rows at `indices` i64[T] see."""
+    match mask.kind:
+        case "causal":
+            ends = indices + 1
+        case "full" | "prefix":
+            ends = np.full_like(indices, length)
+        case "frames":
+            ends = (indices // mask.frame_rows + 1) * mask.frame_rows
+        case _:
+            assert_never(mask.kind)
+    return np.arange(length) < ends[:, None]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mstarc_runtime.attention.backend import Attention
 from mstarc_runtime.attention.dense import attend_dense, attend_row
-from mstarc_runtime.attention.mask import Mask
+from mstarc_runtime.attention.mask import Mask, visible_rows
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.mirror import MirroredArray, PackedMirror, StepMirror
 from mstarc_runtime.kvcache.packed import PackedRows
@@ -118,7 +118,7 @@ class _Packed:
             length = int(rows.kv_lengths[request])
             held = (pages[:, None].astype(np.int64) * size + np.arange(size)).reshape(-1)[:length]
             own = slice(int(rows.row_indptr[request]), int(rows.row_indptr[request + 1]))
-            visible = _visible(rows.row_indices[own], length, mask)
+            visible = visible_rows(rows.row_indices[own], length, mask)
             self._requests.append(
                 (
                     own,
@@ -143,15 +143,3 @@ class _Packed:
                 scale,
             )[0]
         return out
-
-
-def _visible(indices: np.ndarray, length: int, mask: Mask) -> np.ndarray:
-    """bool[T, S]: which of `length` rows of a context the rows at `indices` i64[T] see."""
-    match mask.kind:
-        case "causal":
-            ends = indices + 1
-        case "full" | "prefix":
-            ends = np.full_like(indices, length)
-        case "frames":
-            ends = (indices // mask.frame_rows + 1) * mask.frame_rows
-    return np.arange(length) < ends[:, None]

@@ -30,13 +30,14 @@ class MirroredArray:
         self.tensor = source.to(device)
         self._pinned = [torch.empty_like(source, pin_memory=True) for _ in range(_PINNED_BUFFERS)]
 
-    def update(self) -> None:
+    def update(self, count: int | None = None) -> None:
+        """Copies the array, or its first `count` numbers if it is one-dimensional."""
         if not self._pinned:
             return
-        pinned = self._pinned[self._turn]
+        pinned = self._pinned[self._turn][:count]
         self._turn = (self._turn + 1) % _PINNED_BUFFERS
-        pinned.numpy()[...] = self._array
-        self.tensor.copy_(pinned, non_blocking=True)
+        pinned.numpy()[...] = self._array[:count]
+        self.tensor[:count].copy_(pinned, non_blocking=True)
 
 
 class StepMirror:

@@ -73,7 +73,7 @@ class StepRows:
         self._written = self.block64[:2, :0]
         self._csr_version = -1
         self._indptr = np.zeros(bucket + 1, dtype=np.int32)
-        self._indices = np.zeros(bucket * layout.max_pages, dtype=np.int32)
+        self.page_indices = np.zeros(bucket * layout.max_pages, dtype=np.int32)
 
     def prepare(self, slots: NDArray[np.int64]) -> None:
         """Sets the arrays for one more row of each of `slots`, and counts it as written.
@@ -93,15 +93,15 @@ class StepRows:
     def page_lists(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """(`indptr` i32[R + 1], `indices` i32[indptr[R]]): the page table as one list.
 
-        `indptr` keeps its memory from call to call, `indices` is a view of memory that does.
+        Both keep their memory from call to call; `indices` is the beginning of `page_indices`.
         """
         if self._csr_version != self.pages_version:
             self._csr_version = self.pages_version
             np.cumsum(self.page_counts, out=self._indptr[1:], dtype=np.int32)
             width = int(self.page_counts.max())
             used = np.arange(width) < self.page_counts[:, None]
-            self._indices[: self._indptr[-1]] = self.page_table[:, :width][used]
-        return self._indptr, self._indices[: self._indptr[-1]]
+            self.page_indices[: self._indptr[-1]] = self.page_table[:, :width][used]
+        return self._indptr, self.page_indices[: self._indptr[-1]]
 
     def _add(self) -> None:
         np.add(self.block64, self._add64, out=self.block64)

@@ -14,12 +14,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-SamplerMode = Literal["auto", "greedy", "draw"]
+from mstarc_runtime.layers.counter_hash import uniform
 
-# splitmix64's constants, as signed 64-bit numbers.
-_GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
-_MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
-_MIX_2 = 0x94D049BB133111EB - (1 << 64)
+SamplerMode = Literal["auto", "greedy", "draw"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,23 +37,6 @@ class SamplingSettings:
 
 
 GREEDY = SamplingSettings()
-
-
-def _shift_right(x: Tensor, bits: int) -> Tensor:
-    """The shift of unsigned numbers: zeros come in from above."""
-    return (x >> bits) & ((1 << (64 - bits)) - 1)
-
-
-def _mix(x: Tensor) -> Tensor:
-    x = x + _GOLDEN
-    x = (x ^ _shift_right(x, 30)) * _MIX_1
-    x = (x ^ _shift_right(x, 27)) * _MIX_2
-    return x ^ _shift_right(x, 31)
-
-
-def uniform(seed: Tensor, stream: int, draw: Tensor) -> Tensor:
-    """f32[B] in [0, 1): a hash of `seed` i64[B], `stream` and `draw` i64[B]."""
-    return _shift_right(_mix(_mix(_mix(seed) + stream) + draw), 40).float() * 2.0**-24
 
 
 def penalise(logits: Tensor, seen: Tensor, penalty: Tensor) -> Tensor:
