@@ -52,11 +52,11 @@ def _or(names: Sequence[str]) -> str:
 
 def failure_report(error: Exception) -> Report:
     """A mistake of ours: the stage, the spec's line if one was being compiled, how to report it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    last = frames[-1]
+    cause = error.__cause__ or error
+    last = traceback.extract_tb(cause.__traceback__)[-1]
     where = f"{Path(last.filename).name}:{last.lineno} in {last.name}"
-    text = str(error) or "no message"
-    notes = [f"{type(error).__name__} at {where}: {text}"]
+    text = str(cause) or "no message"
+    notes = [f"{type(cause).__name__} at {where}: {text}"]
     primary, sources = NOWHERE, dict[str, SourceFile]()
     if isinstance(error, InternalError):
         notes.insert(0, f"it happened in the stage `{error.stage}`")
