@@ -4,6 +4,7 @@ Environment variables → a frozen `Settings`. A variable with a value of no use
 names the variable, the value and what is accepted; nothing is guessed.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,9 @@ class Settings:
     cache_dir: Path
 
 
-def read_settings(environ: Mapping[str, str]) -> Settings:
-    """The settings that `environ` (usually `os.environ`) asks for. Fails with MS9001."""
+def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings that `environ` (this process's by default) asks for. Fails with MS9001."""
+    environ = os.environ if environ is None else environ
     return Settings(cache_dir=_cache_dir(environ.get(CACHE_VARIABLE)))
 
 
@@ -43,3 +45,8 @@ def _bad(variable: str, value: str, accepted: str) -> RuntimeFailure:
         notes=[f"accepted: {accepted}"],
         helps=[f"unset `{variable}` for the default"],
     )
+
+
+def child_environ(**changed: str) -> dict[str, str]:
+    """The environment for a child process: this process's, with `changed` laid over it."""
+    return {**os.environ, **changed}

@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.settings import read_settings
 from mstarc_runtime.weights.fetch import fetch

@@ -1,8 +1,8 @@
 """Whisper: a log-mel spectrogram becomes states, and states become the tokens of what was said.
 
 `Encoder.encode`: f32[B, 80, 3000] → [B, 1500, D], bidirectional attention over half a minute.
-`Decoder.start`: states → cross keys and values; prompt (start, language, task, no time stamps) → the
-written context; both → the first token. `Decoder.step`: token → next token.
+`Decoder.start`: states → cross keys and values; a prompt (start, language, task, no time stamps) →
+the written context; both → the first token. `Decoder.step`: token → next token.
 
 Names of weights are those of `WhisperForConditionalGeneration`. Not here: making the spectrogram
 and reading tokens (voice_chat), choosing when to stop (the spec).
@@ -39,16 +39,14 @@ class Encoder(nn.Module):
         self.layer_norm = nn.LayerNorm(width)
 
     @classmethod
-    def build(
-        cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device
-    ) -> Self:
+    def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
         with torch.device(device):
             return cls(config).to(dtype).requires_grad_(False).eval()
 
     def weight_map(self) -> Mapping[str, str]:
         return {name: f"model.encoder.{name}" for name, _ in self.named_parameters()}
 
-    def encode(self, ctx: OpContext, mel: Tensor) -> Tensor:  # noqa: ARG002 - every op has one
+    def encode(self, ctx: OpContext, mel: Tensor) -> Tensor:
         """States [B, N, D] of log-mel features f32[B, 80, 2 N]."""
         hidden = F.gelu(self.conv1(mel.to(self.conv1.weight.dtype)))
         hidden = F.gelu(self.conv2(hidden)).transpose(1, 2)
@@ -79,9 +77,7 @@ class Decoder(nn.Module):
         self._set_masks(config)
 
     @classmethod
-    def build(
-        cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device
-    ) -> Self:
+    def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
         with torch.device(device):
             module = cls(config).to(dtype).requires_grad_(False).eval()
         if device.type == "meta":
@@ -95,6 +91,7 @@ class Decoder(nn.Module):
     def start(self, ctx: KVContext, states: Tensor, prompt: Tensor) -> Tensor:
         """The first token i64[B] of states [B, N, D] and the packed rows of prompts i64[R]."""
         for layer in self.layers:
+            assert isinstance(layer, _DecoderLayer)
             key, value = layer.encoder_attn.keys_and_values(states)
             ctx.write_cross(layer.index, key, value, context=_CONTEXT)
         hidden = self._run(ctx, prompt)
@@ -109,7 +106,9 @@ class Decoder(nn.Module):
         never = config.get("suppress_tokens") or []
         never_first = [*never, *(config.get("begin_suppress_tokens") or [])]
         self.register_buffer("suppress", _mask(never, self.vocabulary), persistent=False)
-        self.register_buffer("suppress_first", _mask(never_first, self.vocabulary), persistent=False)
+        self.register_buffer(
+            "suppress_first", _mask(never_first, self.vocabulary), persistent=False
+        )
 
     def _run(self, ctx: KVContext, ids: Tensor) -> Tensor:
         hidden = self.embed_tokens(ids) + self.embed_positions(ctx.positions)
@@ -118,7 +117,9 @@ class Decoder(nn.Module):
         return hidden
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        return F.linear(self.layer_norm(hidden), self.embed_tokens.weight).float()
+        logits = F.linear(self.layer_norm(hidden), self.embed_tokens.weight)
+        result: Tensor = logits.float()
+        return result
 
 
 def _mask(tokens: Sequence[int], vocabulary: int) -> Tensor:
@@ -166,9 +167,8 @@ class _EncoderLayer(nn.Module):
         """[B, N, D] → [B, N, D]; every row sees every row."""
         normed = self.self_attn_layer_norm(hidden)
         key, value = self.self_attn.keys_and_values(normed)
-        attended = F.scaled_dot_product_attention(
-            *(part.transpose(1, 2) for part in (self.self_attn.query(normed), key, value))
-        )
+        query = self.self_attn.query(normed).transpose(1, 2)
+        attended = F.scaled_dot_product_attention(query, key.transpose(1, 2), value.transpose(1, 2))
         hidden = hidden + self.self_attn.output(attended.transpose(1, 2))
         inner = F.gelu(self.fc1(self.final_layer_norm(hidden)))
         result: Tensor = hidden + self.fc2(inner)

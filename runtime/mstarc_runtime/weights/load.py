@@ -28,11 +28,15 @@ Names = str | tuple[str, ...]
 
 def read_config(folder: Path) -> dict[str, Any]:
     """The checkpoint's `config.json`. Fails with MS9104 or MS9107."""
-    path = folder / "config.json"
+    return read_json(folder / "config.json")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """An object in a file of a checkpoint. Fails with MS9104 or MS9107."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise RuntimeFailure("MS9104", f"`{folder}` has no config.json") from error
+        raise RuntimeFailure("MS9104", f"`{path}` is not there") from error
     except (OSError, ValueError) as error:
         raise RuntimeFailure("MS9107", f"`{path}` can't be read", notes=[str(error)]) from error
     if not isinstance(content, dict):

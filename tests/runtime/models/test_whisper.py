@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
 from mstarc_runtime.models.whisper import Decoder, Encoder
 from mstarc_runtime.weights.load import load, read_config
 from tests.support.dense_context import DenseContext
 from tests.support.real_weights import real_weights
-from torch import Tensor
 
 transformers = pytest.importorskip("transformers")
 

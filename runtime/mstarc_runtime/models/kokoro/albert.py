@@ -85,10 +85,10 @@ class _Attention(nn.Module):
         self.LayerNorm = nn.LayerNorm(width, eps=_EPSILON)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        parts = (
+        query, key, value = (
             torch.unflatten(project(hidden), -1, (self._heads, -1)).transpose(1, 2)
             for project in (self.query, self.key, self.value)
         )
-        attended = F.scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2)
+        attended = F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
         result: Tensor = self.LayerNorm(hidden + self.dense(attended))
         return result

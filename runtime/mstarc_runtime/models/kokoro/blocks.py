@@ -57,7 +57,8 @@ class AdaptiveBlock(nn.Module):
         bent = self.conv2(F.leaky_relu(self.norm2(bent, style), _SLOPE))
         if hasattr(self, "conv1x1"):
             signal = self.conv1x1(signal)
-        return (bent + signal) * math.sqrt(0.5)
+        summed: Tensor = bent + signal
+        return summed * math.sqrt(0.5)
 
 
 class SnakeBlock(nn.Module):
@@ -83,9 +84,7 @@ class SnakeBlock(nn.Module):
         return signal
 
 
-def _bend(
-    signal: Tensor, style: Tensor, norm: nn.Module, alpha: Tensor, conv: nn.Module
-) -> Tensor:
+def _bend(signal: Tensor, style: Tensor, norm: nn.Module, alpha: Tensor, conv: nn.Module) -> Tensor:
     """Norm, then Snake x + sin²(αx) / α, then a convolution.
 
     Both α are moved where they cost nothing: into the norm's scale, and, as 1 / α, into the
@@ -93,6 +92,7 @@ def _bend(
     """
     scaled = norm(signal, style, alpha.flatten())
     waves = torch.sin(scaled)
+    assert isinstance(conv, nn.Conv1d)
     weight = conv.weight / alpha
     return convolve(scaled.addcmul_(waves, waves), conv, weight)
 
@@ -100,6 +100,8 @@ def _bend(
 def convolve(signal: Tensor, conv: nn.Module, weight: Tensor | None = None) -> Tensor:
     """A Conv1d on [1, C, 1, T], with another weight than its own if one is given."""
     weight = conv.weight if weight is None else weight
+    assert isinstance(conv, nn.Conv1d)
+    assert not isinstance(conv.padding, str)
     (stride,), (padding,), (dilation,) = conv.stride, conv.padding, conv.dilation
     return F.conv2d(
         signal, weight.unsqueeze(2), conv.bias, (1, stride), (0, padding), (1, dilation)

@@ -26,7 +26,6 @@ class Voice(nn.Module):
         width, style = int(config["hidden_dim"]), int(config["style_dim"])
         vocabulary, depth = int(config["n_token"]), int(config["n_layer"])
         self._voice = str(config["voice"])
-        self._style_dim = style
         self._most_ids = int(config["plbert"]["max_position_embeddings"])
         self.bert = Albert(vocabulary, config["plbert"])
         self.bert_encoder = nn.Linear(int(config["plbert"]["hidden_size"]), width)
@@ -39,9 +38,7 @@ class Voice(nn.Module):
         self.register_buffer("styles", torch.zeros(rows, 1, 2 * style))
 
     @classmethod
-    def build(
-        cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device
-    ) -> Self:
+    def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
         with torch.device(device):
             return cls(config).to(dtype).requires_grad_(False).eval()
 
@@ -49,7 +46,7 @@ class Voice(nn.Module):
         own = {name: name for name, _ in self.named_parameters()}
         return own | {"styles": f"voices.{self._voice}"}
 
-    def speak(self, ctx: OpContext, ids: Tensor) -> Tensor:  # noqa: ARG002 - every op has one
+    def speak(self, ctx: OpContext, ids: Tensor) -> Tensor:
         """Samples f32[1, S] of phoneme ids i64[1, P]; S = 0 for P = 0.
 
         Ids begin and end with 0. One utterance a call: how long it gets is only known here. More
@@ -64,7 +61,7 @@ class Voice(nn.Module):
 
     def _speak_part(self, phonemes: list[int], device: torch.device) -> Tensor:
         ids = torch.tensor([[0, *phonemes, 0]], device=device)
-        sound_style, prosody_style = self.styles[len(phonemes) - 1].split(self._style_dim, 1)
+        sound_style, prosody_style = self.styles[len(phonemes) - 1].chunk(2, 1)
         features = self.bert_encoder(self.bert(ids))
         frames, styled = self.predictor.durations(features, prosody_style)
         owner = torch.repeat_interleave(frames)
