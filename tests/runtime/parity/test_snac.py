@@ -39,9 +39,7 @@ def reference(config: dict[str, Any]) -> SNAC:
 
 
 def decoder(config: dict[str, Any], model: SNAC) -> SnacDecoder:
-    ours = SnacDecoder.build(
-        config | {"first_code_id": FIRST}, dtype=torch.float32, device=CPU
-    )
+    ours = SnacDecoder.build(config | {"first_code_id": FIRST}, dtype=torch.float32, device=CPU)
     fill(ours, model.state_dict())
     return ours
 
