@@ -91,9 +91,9 @@ def format_constant(value: object) -> str:
 def format_expr(expr: Expr) -> str:
     """The text of an expression; operands that are not atoms are in parentheses."""
     match expr:
-        case Const(value, None):
-            return format_constant(value)
         case Const(value, name):
+            if name is None:
+                return format_constant(value)
             quoted = name in EXPR_WORDS or not _IDENTIFIER.fullmatch(name)
             return f"{format_string(name) if quoted else name}({format_constant(value)})"
         case Local(name):

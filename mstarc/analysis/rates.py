@@ -1,0 +1,120 @@
+"""How often each site runs in one request, and how many items a stream carries, as expected.
+
+A bound that is an option counts at its default; `while` and
+`until` count as if they never stop; both branches of a choice count. The numbers rank placements
+and size nothing that must hold.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from mstarc.ir.exprs import Binary, Const, Expr, LetRef, Option, Unary
+from mstarc.ir.graph import (
+    Call,
+    Each,
+    ForParts,
+    Loop,
+    Match,
+    Parallel,
+    Policy,
+    Program,
+    Run,
+    Send,
+    Statement,
+    Walk,
+    When,
+)
+
+# What counts for a bound that is no literal and no option.
+UNKNOWN_BOUND = 16.0
+
+
+def expected_runs(program: Program) -> dict[str, float]:
+    """Runs a request of every call, run, loop pass and chunk, by site."""
+    counter = _Counter(program)
+    # Streams lead from machine to machine: twice through covers any order, and cycles end.
+    for _ in range(2):
+        counter.runs.clear()
+        counter.sent.clear()
+        for machine in program.machines:
+            for state in machine.states:
+                counter.body(state.body, 1.0)
+        counter.items = dict(counter.sent)
+    return counter.runs
+
+
+def new_items(policy: Policy) -> int:
+    """Items that a full chunk hands over for the first time."""
+    return policy.stride if policy.kind == "sliding" else policy.size
+
+
+class _Counter:
+    def __init__(self, program: Program) -> None:
+        self.walks: Mapping[str, Walk] = {walk.name: walk for walk in program.walks}
+        self.streams = {stream.name: stream for stream in program.streams}
+        self.defaults = {option.name: option.default for option in program.options}
+        self.lets = {let.name: let.value for let in program.lets}
+        self.runs: dict[str, float] = {}
+        self.sent: dict[str, float] = {}
+        self.items: dict[str, float] = {}
+
+    def body(self, body: Iterable[Statement], times: float) -> None:
+        for statement in body:
+            self.statement(statement, times)
+
+    def count(self, site: str, times: float) -> None:
+        self.runs[site] = self.runs.get(site, 0.0) + times
+
+    def statement(self, statement: Statement, times: float) -> None:
+        match statement:
+            case Call(site=site):
+                self.count(site, times)
+            case Run(site=site, walk=walk):
+                self.count(site, times)
+                self.body(self.walks[walk].body, times)
+            case Loop(site=site, bound=bound, body=body):
+                passes = max(0.0, self.bound(bound))
+                self.count(site, times * passes)
+                self.body(body, times * passes)
+            case Each(site=site, streams=streams, body=body):
+                stream = self.streams[streams[0]]
+                policy = statement.policy or stream.policy
+                sent = self.items.get(stream.name, UNKNOWN_BOUND)
+                chunks = max(1.0, sent / new_items(policy)) if sent else 0.0
+                self.count(site, times * chunks)
+                self.body(body, times * chunks)
+            case Send(stream=stream_name, values=values):
+                more = times * len(values)
+                self.sent[stream_name] = self.sent.get(stream_name, 0.0) + more
+            case ForParts(body=body):
+                self.body(body, times)
+            case When(then=then, otherwise=otherwise):
+                self.body(then, times)
+                self.body(otherwise, times)
+            case Parallel(branches=branches):
+                for branch in branches:
+                    self.body(branch, times)
+            case Match(arms=arms):
+                for arm in arms:
+                    self.body(arm.body, times)
+            case _:
+                pass
+
+    def bound(self, expr: Expr) -> float:
+        match expr:
+            case Const(value) if isinstance(value, int | float):
+                return float(value)
+            case Option(name):
+                default = self.defaults.get(name)
+                return float(default) if isinstance(default, int | float) else UNKNOWN_BOUND
+            case LetRef(name) if name in self.lets:
+                return self.bound(self.lets[name])
+            case Unary("-", operand):
+                return -self.bound(operand)
+            case Binary("+", left, right):
+                return self.bound(left) + self.bound(right)
+            case Binary("-", left, right):
+                return self.bound(left) - self.bound(right)
+            case Binary("*", left, right):
+                return self.bound(left) * self.bound(right)
+            case _:
+                return UNKNOWN_BOUND

@@ -1,0 +1,71 @@
+"""What a deployment file says, each value with its place in the file.
+
+model: orpheus
+devices: 2xH200                 # ours; without it the devices are those of the command line
+max_seq_len: 8192
+max_concurrent_requests: 64
+kv_cache: {max_num_pages: 4096, page_size: 16}
+node_groups:
+  - node_names: [LLM]
+    ranks: [0]
+    graph_walks: [prefill, decode]
+  - {node_names: [snac_decoder], ranks: [1]}
+"""
+
+from dataclasses import dataclass
+
+from mstarc.deployment.catalog import Devices
+from mstarc.source import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A name as the file writes it."""
+
+    value: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A whole number as the file writes it."""
+
+    value: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Nodes that run on the same ranks. `walks` None means in every walk.
+
+    `ranks_span` is the list, brackets included.
+    """
+
+    nodes: tuple[Named, ...]
+    ranks: tuple[Number, ...]
+    ranks_span: Span
+    tp_size: Number | None = None
+    sp_size: Number | None = None
+    walks: tuple[Named, ...] | None = None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """One file. `name` is the file's, without folder and suffix; `groups_span` is the key's."""
+
+    name: str
+    path: str
+    model: Named
+    devices: Devices | None = None
+    max_seq_len: Number | None = None
+    max_requests: Number | None = None
+    max_pages: Number | None = None
+    page_tokens: Number | None = None
+    groups: tuple[Group, ...]
+    groups_span: Span
+
+    @property
+    def rank_count(self) -> int:
+        """One more than the highest rank that a group names."""
+        return 1 + max(rank.value for group in self.groups for rank in group.ranks)

@@ -1,0 +1,290 @@
+"""Read a deployment file: every key known, every value of its type, else a diagnostic."""
+
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import Any, TypeVar
+
+from mstarc.deployment.catalog import CATALOG, Devices, parse_devices
+from mstarc.deployment.model import Deployment, Group, Named, Number
+from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
+from mstarc.source import SourceFile, Span
+
+Found = TypeVar("Found")
+
+_TOP = (
+    "model",
+    "devices",
+    "max_seq_len",
+    "max_concurrent_requests",
+    "kv_cache",
+    "resources",
+    "node_groups",
+)
+_GROUP = ("node_names", "ranks", "tp_size", "sp_size", "graph_walks")
+_KV_CACHE = ("max_num_pages", "page_size")
+# Keys that the field's files have and that nothing here acts on yet: refused, never ignored.
+_NOT_BUILT = {
+    "model_kwargs": "change the `config` of the spec instead",
+    "cpu_offload_pages": "leave it out: pages stay on the device",
+    "flashinfer_backend": "leave it out: the runtime picks the backend",
+}
+_WORDS = {
+    "component": "node_names",
+    "hosts": "devices",
+    "nodes": "node_names",
+    "walks": "graph_walks",
+}
+
+
+def read_deployment(file: SourceFile, sink: DiagnosticSink) -> Deployment | None:
+    """What the file says, or None after reporting what is wrong with it."""
+    # Loaded here: most commands read no deployment, and the import takes 20 ms.
+    import yaml
+
+    try:
+        root = yaml.compose(file.text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        offset = mark.index if mark is not None else len(file.text)
+        problem = error.problem or "it is no YAML"
+        _report_text(file, sink, offset, problem)
+        return None
+    except yaml.reader.ReaderError as error:
+        _report_text(file, sink, error.position, "a character that YAML does not allow")
+        return None
+    return _Reader(file, sink).deployment(root)
+
+
+def _report_text(file: SourceFile, sink: DiagnosticSink, offset: int, problem: str) -> None:
+    start = min(offset, len(file.text))
+    span = Span(path=file.path, start=start, end=min(start + 1, len(file.text)))
+    sink.error("MS0602", span, "the deployment file is no YAML", problem)
+
+
+class _Reader:
+    def __init__(self, file: SourceFile, sink: DiagnosticSink) -> None:
+        self.file = file
+        self.sink = sink
+        self.failed = False
+
+    def deployment(self, root: Any) -> Deployment | None:
+        if root is None:
+            self.error("MS0604", self.file.end_span, "the deployment file is empty", "")
+            return None
+        top = self.mapping(root, _TOP, "a deployment")
+        if top is None:
+            return None
+        model = self.required(top, "model", root, self.named)
+        groups = self.required(top, "node_groups", root, self.groups)
+        kv_cache = self.kv_cache(top)
+        deployment_devices = self.optional(top, "devices", self.devices)
+        max_seq_len = self.optional(top, "max_seq_len", self.positive)
+        max_requests = self.optional(top, "max_concurrent_requests", self.positive)
+        if self.failed or model is None or groups is None:
+            return None
+        return Deployment(
+            name=PurePosixPath(self.file.path).stem,
+            path=self.file.path,
+            model=model,
+            devices=deployment_devices,
+            max_seq_len=max_seq_len,
+            max_requests=max_requests,
+            max_pages=kv_cache.get("max_num_pages"),
+            page_tokens=kv_cache.get("page_size"),
+            groups=groups,
+            groups_span=self.span(top["node_groups"][0]),
+        )
+
+    def span(self, node: Any) -> Span:
+        start, end = node.start_mark.index, node.end_mark.index
+        text = self.file.text[start:end]
+        return Span(path=self.file.path, start=start, end=start + len(text.rstrip()))
+
+    def error(self, code: str, span: Span, message: str, label: str, *helps: str) -> None:
+        self.failed = True
+        primary = Label(span=span, text=label)
+        self.sink.report(Diagnostic(code=code, message=message, primary=primary, helps=helps))
+
+    def mapping(self, node: Any, known: tuple[str, ...], what: str) -> dict[str, Any] | None:
+        """Key and value nodes by key; unknown and repeated keys are reported."""
+        if node.id != "mapping":
+            label = f"{_article(node)} where {what} has keys and values"
+            self.error("MS0602", self.span(node), f"{what} is written as keys and values", label)
+            return None
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            name = str(key.value)
+            if key.id != "scalar" or name not in known:
+                self.unknown_key(name, self.span(key), known, what)
+            elif name in found:
+                first = self.span(found[name][0])
+                message = f"key `{name}` is given twice"
+                diagnostic = Diagnostic(
+                    code="MS0602", message=message, primary=Label(span=self.span(key), text="again")
+                )
+                self.sink.report(diagnostic.label(first, "first here"))
+                self.failed = True
+            else:
+                found[name] = (key, value)
+        return found
+
+    def unknown_key(self, name: str, span: Span, known: tuple[str, ...], what: str) -> None:
+        if name in _NOT_BUILT:
+            message = f"the deployment key `{name}` is not built yet"
+            self.error("MS0615", span, message, "nothing would act on it", _NOT_BUILT[name])
+            return
+        near = (_WORDS[name],) if _WORDS.get(name) in known else did_you_mean(name, known)
+        helps = (f"did you mean {_listed(near)}?",) if near else ()
+        label = f"{what} has the keys {_listed(known)}"
+        self.error("MS0603", span, f"unknown key `{name}` in {what}", label, *helps)
+
+    def required(
+        self, found: Mapping[str, Any], key: str, owner: Any, read: Callable[[Any], Found | None]
+    ) -> Found | None:
+        if key not in found:
+            span = self.span(owner)
+            # A missing key has no place of its own: point at where the mapping begins.
+            line_end = self.file.text.find("\n", span.start)
+            end = min(span.end, line_end if line_end >= 0 else span.end)
+            self.error(
+                "MS0604",
+                Span(path=span.path, start=span.start, end=end),
+                f"the deployment has no `{key}`",
+                f"`{key}` is missing here",
+            )
+            return None
+        return read(found[key][1])
+
+    def optional(
+        self, found: Mapping[str, Any], key: str, read: Callable[[Any], Found | None]
+    ) -> Found | None:
+        return read(found[key][1]) if key in found else None
+
+    def wrong(self, node: Any, expected: str) -> None:
+        span = self.span(node)
+        self.error("MS0605", span, f"expected {expected}, found {_article(node)}", "")
+
+    def named(self, node: Any) -> Named | None:
+        if node.id != "scalar" or not node.tag.endswith(":str") or not node.value:
+            self.wrong(node, "a name")
+            return None
+        return Named(value=node.value, span=self.span(node))
+
+    def number(self, node: Any, least: int) -> Number | None:
+        expected = f"a whole number of at least {least}"
+        digits = str(node.value).replace("_", "") if node.id == "scalar" else ""
+        if not (node.id == "scalar" and node.tag.endswith(":int") and _is_decimal(digits)):
+            self.wrong(node, expected)
+            return None
+        if int(digits) < least:
+            span = self.span(node)
+            self.error("MS0605", span, f"expected {expected}, found {int(digits)}", "")
+            return None
+        return Number(value=int(digits), span=self.span(node))
+
+    def positive(self, node: Any) -> Number | None:
+        return self.number(node, 1)
+
+    def rank(self, node: Any) -> Number | None:
+        return self.number(node, 0)
+
+    def devices(self, node: Any) -> Devices | None:
+        name = self.named(node)
+        devices = parse_devices(name.value) if name is not None else None
+        if name is not None and devices is None:
+            kinds = _listed([kind.name for kind in CATALOG])
+            helps = ("write a count and a kind, such as `2xH200` or `cpu`", f"kinds are {kinds}")
+            self.error("MS0601", name.span, f"unknown devices `{name.value}`", "", *helps)
+        return devices
+
+    def items(
+        self, node: Any, expected: str, read: Callable[[Any], Found | None]
+    ) -> tuple[Found, ...] | None:
+        if node.id != "sequence":
+            self.wrong(node, expected)
+            return None
+        found = [read(item) for item in node.value]
+        return tuple(item for item in found if item is not None)
+
+    def groups(self, node: Any) -> tuple[Group, ...] | None:
+        groups = self.items(node, "a list of node groups", self.group)
+        if groups is not None and not node.value:
+            self.error("MS0604", self.span(node), "the deployment places no node", "an empty list")
+        return groups
+
+    def group(self, node: Any) -> Group | None:
+        found = self.mapping(node, _GROUP, "a node group")
+        if found is None:
+            return None
+        nodes = self.required(found, "node_names", node, self.names)
+        ranks = self.required(found, "ranks", node, self.ranks)
+        tp_size = self.optional(found, "tp_size", self.positive)
+        sp_size = self.optional(found, "sp_size", self.positive)
+        walks = self.optional(found, "graph_walks", self.names)
+        if not nodes or not ranks:
+            return None
+        return Group(
+            nodes=nodes,
+            ranks=ranks,
+            ranks_span=self.span(found["ranks"][1]),
+            tp_size=tp_size,
+            sp_size=sp_size,
+            walks=walks,
+            span=self.span(node),
+        )
+
+    def names(self, node: Any) -> tuple[Named, ...] | None:
+        names = self.items(node, "a list of names", self.named)
+        if names is not None and not node.value:
+            self.error("MS0605", self.span(node), "expected at least one name, found none", "")
+        return names
+
+    def ranks(self, node: Any) -> tuple[Number, ...] | None:
+        ranks = self.items(node, "a list of ranks", self.rank)
+        if ranks is None:
+            return None
+        if not node.value:
+            helps = ("name at least one rank, such as `ranks: [0]`",)
+            self.error("MS0611", self.span(node), "a node group has no ranks", "empty", *helps)
+        seen: dict[int, Number] = {}
+        for rank in ranks:
+            if rank.value in seen:
+                message = f"rank {rank.value} is named twice in one group"
+                primary = Label(span=rank.span, text="again")
+                diagnostic = Diagnostic(code="MS0610", message=message, primary=primary)
+                self.sink.report(diagnostic.label(seen[rank.value].span, "first here"))
+                self.failed = True
+            seen.setdefault(rank.value, rank)
+        return ranks
+
+    def kv_cache(self, top: Mapping[str, Any]) -> dict[str, Number]:
+        """The settings of the KV cache, which newer files write under `resources`."""
+        found: dict[str, Number] = {}
+        places = [top["kv_cache"]] if "kv_cache" in top else []
+        if "resources" in top:
+            resources = self.mapping(top["resources"][1], ("kv_cache",), "`resources`") or {}
+            places.extend(resources.values())
+        if len(places) > 1:
+            span = self.span(places[1][0])
+            self.error("MS0602", span, "the KV cache is set twice", "here under `resources` too")
+        for _, value in places[:1]:
+            for name, (_, setting) in (self.mapping(value, _KV_CACHE, "`kv_cache`") or {}).items():
+                number = self.positive(setting)
+                if number is not None:
+                    found[name] = number
+        return found
+
+
+def _is_decimal(text: str) -> bool:
+    text = text.removeprefix("-").removeprefix("+")
+    return text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
+
+
+def _article(node: Any) -> str:
+    if node.id != "scalar":
+        return "a list" if node.id == "sequence" else "keys and values"
+    return "nothing" if node.tag.endswith(":null") else f"`{node.value}`"
+
+
+def _listed(names: "tuple[str, ...] | list[str]") -> str:
+    return ", ".join(f"`{name}`" for name in names)

@@ -1,0 +1,29 @@
+"""What passes know besides the program: where it should run, and where to report."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from mstarc.deployment import Deployment, Devices
+from mstarc.diagnostics import DiagnosticSink
+from mstarc.ir.graph import Program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassContext:
+    """`devices` or `deployment` says where: with both, the deployment's ranks are among `devices`.
+
+    `weight_bytes` are measured sizes by node, which go before declared ones.
+    """
+
+    sink: DiagnosticSink
+    devices: Devices | None = None
+    deployment: Deployment | None = None
+    weight_bytes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassEntry:
+    """One pass: its name for users, and the function."""
+
+    name: str
+    run: Callable[[Program, PassContext], Program]

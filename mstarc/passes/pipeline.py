@@ -1,0 +1,68 @@
+"""Run the passes in their order, and the verifier before the first and after each.
+
+`PIPELINE` is the order. A pass that reports an error ends the run: `run_pipeline` gives None and
+the sink says why. `observe` sees the program after each pass, with the seconds that it took.
+"""
+
+from collections.abc import Callable
+from time import perf_counter
+
+from mstarc.diagnostics import InternalError
+from mstarc.ir.graph import Program
+from mstarc.ir.verify import verify
+from mstarc.passes.context import PassContext, PassEntry
+from mstarc.passes.partition import partition
+from mstarc.passes.place import place
+
+PIPELINE: tuple[PassEntry, ...] = (
+    PassEntry(name="place", run=place),
+    # After placement: hops are edges between ranks.
+    PassEntry(name="partition", run=partition),
+)
+
+Observer = Callable[[str, Program, float], None]
+
+
+def pass_names() -> tuple[str, ...]:
+    """The names of the passes, in order."""
+    return tuple(entry.name for entry in PIPELINE)
+
+
+def run_pipeline(
+    program: Program,
+    context: PassContext,
+    *,
+    stop_after: str | None = None,
+    observe: Observer | None = None,
+) -> Program | None:
+    """The program after all passes, or after the one named `stop_after`; None after an error."""
+    assert stop_after is None or stop_after in pass_names(), stop_after
+    verify(program, stage="lowering")
+    for entry in PIPELINE:
+        result = run_pass(entry, program, context, observe=observe)
+        if result is None:
+            return None
+        program = result
+        if entry.name == stop_after:
+            break
+    return program
+
+
+def run_pass(
+    entry: PassEntry, program: Program, context: PassContext, *, observe: Observer | None = None
+) -> Program | None:
+    """The program after one pass, verified; None where the pass reported an error."""
+    start = perf_counter()
+    try:
+        program = entry.run(program, context)
+    except InternalError:
+        raise
+    except (AssertionError, KeyError, IndexError, ValueError) as error:
+        raise InternalError(f"{type(error).__name__}: {error}", stage=entry.name) from error
+    seconds = perf_counter() - start
+    if context.sink.has_errors:
+        return None
+    verify(program, stage=entry.name)
+    if observe is not None:
+        observe(entry.name, program, seconds)
+    return program
