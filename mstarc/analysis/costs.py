@@ -57,13 +57,19 @@ def costs_of(program: Program, kind: DeviceKind, measured: Mapping[str, int]) ->
         load[call.node] += runs.get(call.site, 0.0) * seconds
     order = {name: index for index, name in enumerate(nodes)}
     edges: dict[tuple[str, str], float] = {}
-    for before, after in call_edges(program):
+    pairs = call_edges(program)
+    arrivals: dict[str, float] = {}
+    for before, after in pairs:
+        arrivals[after.site] = arrivals.get(after.site, 0.0) + runs.get(before.site, 0.0)
+    for before, after in pairs:
         if before.node == after.node:
             continue
         a, b = sorted((before.node, after.node), key=order.__getitem__)
         op = next(op for op in nodes[after.node].ops if op.name == after.op)
         given = sum(bytes_of_type(parameter.type) or 0 for parameter in op.parameters)
-        times = min(runs.get(before.site, 0.0), runs.get(after.site, 0.0))
+        # A call is reached once a run, from each of those before it by its share.
+        share = runs.get(before.site, 0.0) / (arrivals[after.site] or 1.0)
+        times = min(runs.get(before.site, 0.0), runs.get(after.site, 0.0) * share)
         seconds = times * (kind.hop_s + given / kind.link_bytes_per_s)
         edges[a, b] = edges.get((a, b), 0.0) + seconds
     return Costs(load_s=load, weight_bytes=sizes, edge_s=edges)
