@@ -22,6 +22,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     if file_path.suffix == ".md" and file_path.is_relative_to(HERE / "lang"):
         return LanguagePage.from_parent(parent, path=file_path)
+    if file_path.suffix == ".mirtest":
+        # Imported here: language pages can be tested while a pass is being rewritten.
+        from tests.support.mirtest import MirTestFile
+
+        return MirTestFile.from_parent(parent, path=file_path)
     return None
 
 

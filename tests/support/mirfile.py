@@ -12,15 +12,15 @@
     -- after
     program "m" …
 
-`options` may be left out; `diagnostics` in the place of `after` holds what the pass reports when it
-refuses the program.
+`options` (`placement`) and `deployment` (the text of a deployment file) may be left out.
+`diagnostics` in the place of `after` holds what the pass reports when it refuses the program.
 """
 
 import re
 from dataclasses import dataclass
 
 SECTION = re.compile(r"^-- (?P<name>[a-z]+)$", re.MULTILINE)
-KNOWN = ("options", "before", "after", "diagnostics")
+KNOWN = ("options", "deployment", "before", "after", "diagnostics")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,7 @@ class MirFile:
 
     title: str
     options: dict[str, str]
+    deployment: str | None
     before: str
     after: str | None
     diagnostics: str | None
@@ -43,13 +44,14 @@ def parse_mirfile(text: str) -> MirFile:
     if not preamble.startswith("# ") or not title:
         raise ValueError("a .mirtest begins with `# ` and its title")
     if unknown:
-        raise ValueError(f"no such section: {', '.join(unknown)} (there are {', '.join(KNOWN)})")
+        raise ValueError(f"no such section: {', '.join(unknown)} ; there are {', '.join(KNOWN)}")
     if "before" not in sections:
         raise ValueError("there is no section `-- before`")
     lines = [line for line in sections.get("options", "").splitlines() if line.strip()]
     return MirFile(
         title=title,
         options={key.strip(): value.strip() for key, _, value in (x.partition(":") for x in lines)},
+        deployment=sections.get("deployment"),
         before=sections["before"],
         after=sections.get("after"),
         diagnostics=sections.get("diagnostics"),
