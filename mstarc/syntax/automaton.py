@@ -136,6 +136,14 @@ def _maker(rule: RuleShape, builder: ValueBuilder) -> Callable[[Automaton, int],
 
 
 def open_constructs(tables: Tables, states: Sequence[int]) -> Iterator[str]:
-    """The rules under way, the innermost first."""
-    for state in reversed(states):
+    """The rules under way, the innermost first; those that can only be complete are not."""
+    stack = list(states)
+    while len(actions := set(tables.rows[stack[-1]].values())) == 1:
+        (action,) = actions
+        if action >= 0:
+            break
+        rule = tables.rules[-action - 1]
+        del stack[len(stack) - rule.length :]
+        stack.append(tables.rows[stack[-1]][rule.origin])
+    for state in reversed(stack):
         yield from tables.constructs[state]

@@ -393,6 +393,8 @@ def _expected(situation: Situation) -> str:
     words: list[str] = []
     if {"PLUS", "STAR"} <= taken:
         taken -= _AFTER_VALUE
+    if taken - {"AND", "OR"}:
+        taken -= {"AND", "OR"}
     for only, place, whole in _PLACES:
         if only in taken:
             taken -= whole

@@ -14,6 +14,7 @@ from mstarc.syntax import ast
 from mstarc.syntax.automaton import Automaton, open_constructs, takes
 from mstarc.syntax.braces import DECLARATION_WORDS, PairedTokens, deepest_bracket, pair_braces
 from mstarc.syntax.build import TreeBuilder
+from mstarc.syntax.comments import attached_docs, doc_text
 from mstarc.syntax.errors import Finding, Situation, explain
 from mstarc.syntax.tables import END, Tables, load_tables
 from mstarc.syntax.tokens import (
@@ -23,7 +24,6 @@ from mstarc.syntax.tokens import (
     MARK,
     NAME,
     STRING,
-    Comment,
     Token,
     TokenList,
     read_tokens,
@@ -83,7 +83,8 @@ def parse(source: SourceFile, sink: DiagnosticSink) -> ast.Spec | None:
     if tokens is None:
         return None
     paired = pair_braces(tokens, source, sink)
-    builder = TreeBuilder(source, _docs(read), sink)
+    docs = {start: doc_text(comments) for start, comments in attached_docs(read).items()}
+    builder = TreeBuilder(source, docs, sink)
     return _Parser(source, paired, builder, sink).run()
 
 
@@ -144,27 +145,6 @@ def _report_no_version(first: Token, source: SourceFile, sink: DiagnosticSink) -
             ),
         )
     )
-
-
-def _docs(read: TokenList) -> dict[int, str]:
-    """The text of the `##` lines before a token, by the token's start."""
-    docs: dict[int, str] = {}
-    comments = [comment for comment in read.comments if comment.own_line]
-    position = 0
-    for token in read.tokens:
-        before: list[Comment] = []
-        while position < len(comments) and comments[position].start < token.start:
-            comment = comments[position]
-            before = [*before, comment] if comment.is_doc else []
-            position += 1
-        if before:
-            docs[token.start] = "\n".join(doc_text(comment.text) for comment in before)
-    return docs
-
-
-def doc_text(comment: str) -> str:
-    """What a `##` comment says."""
-    return comment.removeprefix("##").removeprefix(" ")
 
 
 @dataclass(slots=True)
