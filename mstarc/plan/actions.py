@@ -1,0 +1,206 @@
+"""What a step does, in order. Variables are a machine's: they may be set again.
+
+A walk's values have become variables by now, and expressions name them with `Local`. `text` is the
+statement in the spec's own words, for people.
+"""
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from mstarc.ir.exprs import Expr, Local
+from mstarc.ir.walking import locals_of, map_expr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOp:
+    """An op of a node. A result that nobody takes is None."""
+
+    node: str
+    op: str
+    arguments: tuple[Expr, ...]
+    results: tuple[str | None, ...]
+    context: str | None
+    site: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Set several variables at once: all values are read before the first is set."""
+
+    pairs: tuple[tuple[str, Expr], ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """Take the chunk that made the step ready."""
+
+    stream: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendItem:
+    """Send one item a row. `masked`: only where the loop goes on; `when` names a derived option."""
+
+    stream: str
+    value: Expr
+    ends: Expr | None
+    masked: bool
+    when: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmitValue:
+    """Hand a value to the client."""
+
+    output: str
+    value: Expr
+    masked: bool
+    when: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Test:
+    """Say on the device whether the loop goes on. `condition` None: only its bound ends it."""
+
+    condition: Expr | None
+    negate: bool
+    used: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """Empty a collector before its loop."""
+
+    collector: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gather:
+    """One more row for a collector."""
+
+    collector: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """`passes` passes inside one step. `collects` gives (result, a value of each pass)."""
+
+    index: str | None
+    passes: int
+    passes_name: str | None
+    body: tuple["Action", ...]
+    collects: tuple[tuple[str, Expr], ...]
+    text: str
+
+
+Action = CallOp | Move | Read | SendItem | EmitValue | Test | Reset | Gather | Repeat
+
+
+def expressions_of(action: Action) -> tuple[Expr, ...]:
+    """The expressions that an action itself evaluates, those of a repeated body left out."""
+    match action:
+        case CallOp(arguments=arguments):
+            return arguments
+        case Move(pairs=pairs):
+            return tuple(value for _, value in pairs)
+        case SendItem(value=value, ends=ends):
+            return (value,) if ends is None else (value, ends)
+        case EmitValue(value=value) | Gather(value=value):
+            return (value,)
+        case Test(condition=condition):
+            return () if condition is None else (condition,)
+        case Read() | Reset() | Repeat():
+            return ()
+        case _:
+            assert_never(action)
+
+
+def uses_of(action: Action) -> tuple[str, ...]:
+    """Variables that an action reads, in order; a repeated body's are not among them."""
+    names = [name for expr in expressions_of(action) for name in locals_of(expr)]
+    if isinstance(action, Gather):
+        names.append(action.collector)
+    return tuple(dict.fromkeys(names))
+
+
+def definitions_of(action: Action) -> tuple[str, ...]:
+    """Variables that an action sets; of a repeated body, only what it collects."""
+    match action:
+        case CallOp(results=results):
+            return tuple(name for name in results if name is not None)
+        case Move(pairs=pairs):
+            return tuple(name for name, _ in pairs)
+        case Read(result=result):
+            return (result,)
+        case Reset(collector=collector):
+            return (collector,)
+        case Repeat(collects=collects):
+            return tuple(name for name, _ in collects)
+        case SendItem() | EmitValue() | Test() | Gather():
+            return ()
+        case _:
+            assert_never(action)
+
+
+def substitute(expr: Expr, values: dict[str, Expr]) -> Expr:
+    """The expression with each variable in `values` replaced."""
+    return map_expr(expr, lambda e: values.get(e.name, e) if isinstance(e, Local) else e)
+
+
+def rename(expr: Expr, names: dict[str, str]) -> Expr:
+    """The expression with variables renamed; a name that is not in `names` stays."""
+    return map_expr(expr, lambda e: Local(names.get(e.name, e.name)) if isinstance(e, Local) else e)
+
+
+def map_action(action: Action, names: dict[str, str]) -> Action:
+    """The action with its variables renamed, a repeated body included."""
+
+    def new(name: str) -> str:
+        return names.get(name, name)
+
+    match action:
+        case CallOp():
+            return replace(
+                action,
+                arguments=tuple(rename(a, names) for a in action.arguments),
+                results=tuple(None if r is None else new(r) for r in action.results),
+            )
+        case Move():
+            pairs = tuple((new(n), rename(v, names)) for n, v in action.pairs)
+            return replace(action, pairs=tuple(p for p in pairs if p[1] != Local(p[0])))
+        case Read():
+            return replace(action, result=new(action.result))
+        case SendItem():
+            ends = None if action.ends is None else rename(action.ends, names)
+            return replace(action, value=rename(action.value, names), ends=ends)
+        case EmitValue():
+            return replace(action, value=rename(action.value, names))
+        case Test():
+            condition = None if action.condition is None else rename(action.condition, names)
+            return replace(action, condition=condition)
+        case Reset():
+            return replace(action, collector=new(action.collector))
+        case Gather():
+            value = rename(action.value, names)
+            return replace(action, collector=new(action.collector), value=value)
+        case Repeat():
+            return replace(
+                action,
+                body=without_empty(tuple(map_action(a, names) for a in action.body)),
+                collects=tuple((new(n), rename(v, names)) for n, v in action.collects),
+            )
+        case _:
+            assert_never(action)
+
+
+def without_empty(actions: tuple[Action, ...]) -> tuple[Action, ...]:
+    """The actions that do something: moves that renaming has emptied are gone."""
+    return tuple(a for a in actions if not (isinstance(a, Move) and not a.pairs))

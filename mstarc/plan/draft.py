@@ -1,0 +1,195 @@
+"""Steps while they are being cut: drafts with labels between them, not yet numbered.
+
+A label is where an edge goes before the step that stands there is known. `Drafting` keeps the
+place where the next action goes: an open step, or labels that wait for the next one.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mstarc.ir.graph import Call
+from mstarc.plan.actions import Action, CallOp, Read, Repeat
+from mstarc.plan.signatures import Signatures
+
+Label = int
+
+
+@dataclass(frozen=True, slots=True)
+class Goto:
+    """On to the step at a label."""
+
+    target: Label
+
+
+@dataclass(frozen=True, slots=True)
+class LoopEdge:
+    """Behind a step: into a loop's first pass (`enter`), or behind a pass, for the next."""
+
+    kind: Literal["enter", "again"]
+    loop: str
+    first: Label
+    otherwise: Label
+
+
+Edge = Goto | LoopEdge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where in the spec a step comes from. `line` is the statement's or the walk's."""
+
+    machine: str
+    state: str
+    walk: str | None = None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Draft:
+    """A step in the making. `role` says what a step without calls, or a pass, is there for."""
+
+    kind: Literal["device", "host", "branch", "done"]
+    rank: int
+    place: Place
+    line: int
+    role: str = ""
+    actions: list[Action] = field(default_factory=list)
+    reads: tuple[str, ...] = ()
+    drained: Label | None = None
+    then: Edge | None = None
+    test: str | None = None
+    yes: Label | None = None
+    no: Label | None = None
+    text: str = ""
+
+    @property
+    def calls(self) -> list[CallOp]:
+        """The calls, those of repeated bodies too."""
+        return calls_in(self.actions)
+
+
+def calls_in(actions: "list[Action] | tuple[Action, ...]") -> list[CallOp]:
+    """All calls among actions, in order."""
+    found: list[CallOp] = []
+    for action in actions:
+        if isinstance(action, CallOp):
+            found.append(action)
+        elif isinstance(action, Repeat):
+            found.extend(calls_in(action.body))
+    return found
+
+
+class Drafting:
+    """The steps of one machine as they grow."""
+
+    def __init__(self, signatures: Signatures, regions: dict[str, str], rank: int) -> None:
+        self.signatures = signatures
+        self.regions = regions
+        self.rank = rank
+        self.drafts: list[Draft] = []
+        self.bound: dict[Label, Draft] = {}
+        self.forward: dict[Label, Label] = {}
+        self.waiting: list[Label] = []
+        self.current: Draft | None = None
+        self.role = ""
+        self.reads: tuple[tuple[Read, ...], Label] | None = None
+        self.sinks: list[list[Action]] = []
+        self._labels = 0
+
+    def label(self) -> Label:
+        """A label that stands nowhere yet."""
+        self._labels += 1
+        return self._labels
+
+    def put_label(self, label: Label) -> None:
+        """What comes next stands at `label` too."""
+        if self.current is not None:
+            self.close(Goto(label))
+        self.waiting.append(label)
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether anything leads to what comes next."""
+        return self.current is not None or bool(self.waiting)
+
+    def close(self, edge: Edge) -> None:
+        """The open step ends here."""
+        assert self.current is not None
+        assert self.current.then is None
+        self.current.then = edge
+        self.current = None
+
+    def jump(self, label: Label) -> None:
+        """Everything that leads here goes on at `label`."""
+        if self.current is not None:
+            self.close(Goto(label))
+        for waiting in self.waiting:
+            self.forward[waiting] = label
+        self.waiting = []
+
+    def start(
+        self, kind: Literal["device", "host", "branch", "done"], rank: int, place: Place, line: int
+    ) -> Draft:
+        """A new step at this place; a wait for chunks that is due begins with it."""
+        draft = Draft(kind=kind, rank=rank, place=place, line=line, role=self.role)
+        self.role = ""
+        if self.current is not None:
+            self.waiting.append(self.label())
+            self.close(Goto(self.waiting[-1]))
+        for label in self.waiting:
+            self.bound[label] = draft
+        self.waiting = []
+        if self.reads is not None and kind in ("device", "host"):
+            reads, draft.drained = self.reads
+            draft.reads = tuple(read.stream for read in reads)
+            draft.actions.extend(reads)
+            self.reads = None
+        self.drafts.append(draft)
+        self.current = draft
+        self.rank = rank
+        return draft
+
+    def device(self, rank: int, place: Place, line: int) -> Draft:
+        """The open device step on `rank`, or a new one."""
+        draft = self.current
+        if draft is not None and draft.kind == "device" and draft.rank == rank:
+            return draft
+        return self.start("device", rank, place, line)
+
+    def open_step(self, rank: int, place: Place, line: int) -> Draft:
+        """The open step on `rank` of any kind that runs actions, or a new device step."""
+        draft = self.current
+        if draft is not None and draft.kind in ("device", "host") and draft.rank == rank:
+            return draft
+        return self.start("device", rank, place, line)
+
+    def add(self, action: Action) -> None:
+        """Append to the open step, or to the repeated body that is being filled."""
+        if self.sinks:
+            self.sinks[-1].append(action)
+        else:
+            assert self.current is not None
+            self.current.actions.append(action)
+
+    def call(self, call: Call, op: CallOp, place: Place) -> None:
+        """Append a call, in a step of its own where it cannot join the open one."""
+        if self.sinks:
+            self.add(op)
+            return
+        rank = call.ranks[0]
+        if self.signatures.is_host(call.node):
+            self.start("host", rank, place, op.line)
+        elif not self.can_join(rank, op):
+            self.start("device", rank, place, op.line)
+        self.add(op)
+
+    def can_join(self, rank: int, op: CallOp) -> bool:
+        """Whether a device call may run in the open step."""
+        draft = self.current
+        if draft is None or draft.kind != "device" or draft.rank != rank:
+            return False
+        calls = draft.calls
+        if not calls:
+            return True
+        if any(self.regions.get(call.site) != self.regions.get(op.site) for call in calls):
+            return False
+        return self.signatures.rows_together([*calls, op]) is not None

@@ -1,0 +1,480 @@
+"""Cut each machine's states, and the walks that they run, into steps.
+
+Before:  state begin { ids = frontend.encode(prompt, voice)   token = run start(ids)   next decode }
+After:   host step speak.begin.encode -> device step speak.begin.start -> ...
+
+A host op is a step of its own. Device calls that follow one another on one rank share a step as
+far as they share a capture region. Waiting for a chunk begins a step, and so does a pass of a loop
+(`loops`). A walk is inlined where it is run: its values become variables of the machine, named
+`walk.value`. A condition that is known at admission becomes an entry of the request's options
+(`Derived`), tested by a branch step or used as a mask.
+
+Not here: which variables outlive a step (`storage`), ranks that a machine hops between and the
+numbers of steps (`layout`).
+"""
+
+from collections import Counter
+from typing import assert_never
+
+from mstarc.diagnostics import InternalError
+from mstarc.ir.exprs import Const, Expr, Local, LoopIndex, Option, PartAttribute
+from mstarc.ir.graph import (
+    Assign,
+    Call,
+    Each,
+    Emit,
+    Fork,
+    ForParts,
+    Loop,
+    Machine,
+    MarkStream,
+    Match,
+    Parallel,
+    Program,
+    Pull,
+    Release,
+    Run,
+    Send,
+    SetRegister,
+    State,
+    Statement,
+    Value,
+    When,
+)
+from mstarc.ir.types import TensorType, Type
+from mstarc.ir.walking import definitions_of, statements_of, subexpressions
+from mstarc.plan.actions import CallOp, EmitValue, Move, Read, SendItem, substitute
+from mstarc.plan.draft import Drafting, Place
+from mstarc.plan.loops import LoopFlattener
+from mstarc.plan.refuse import not_built
+from mstarc.plan.signatures import Signatures
+from mstarc.plan.words import (
+    call_text,
+    emit_text,
+    send_text,
+    spec_expr,
+)
+from mstarc.source import SourceFile, Span
+
+_CONSTRUCTS: dict[type, str] = {
+    Parallel: "`parallel`",
+    ForParts: "`for … in`",
+    Match: "`match`",
+    MarkStream: "`mark`",
+    Fork: "`fork`",
+    Release: "`release`",
+    Pull: "`pull`",
+}
+
+
+class Scope:
+    """The names that a body sees: values of a walk, or registers. `prefix` makes them unique."""
+
+    def __init__(self, place: Place, prefix: str) -> None:
+        self.place = place
+        self.prefix = prefix
+        self.values: dict[str, Expr] = {}
+
+    @property
+    def is_machine(self) -> bool:
+        """Whether names are the machine's registers."""
+        return self.place.walk is None
+
+
+class Flattener:
+    """Cuts one machine. Afterwards `drafting.drafts` holds its steps."""
+
+    def __init__(
+        self,
+        program: Program,
+        machine: Machine,
+        signatures: Signatures,
+        source: SourceFile,
+        derived: dict[str, Expr],
+    ) -> None:
+        self.program = program
+        self.machine = machine
+        self.signatures = signatures
+        self.source = source
+        self.derived = derived
+        self.walks = {walk.name: walk for walk in program.walks}
+        self.streams = {stream.name: stream for stream in program.streams}
+        self.types: dict[str, Type] = {}
+        self.hints: dict[str, str] = {}
+        self.registers: dict[str, Expr] = {}
+        self.loops = LoopFlattener(self)
+        self.drafting = Drafting(
+            signatures,
+            {site: region.name for region in program.regions for site in region.sites},
+            self._first_rank(tuple(s for state in machine.states for s in state.body)) or 0,
+        )
+        self.states = {state.name: state for state in machine.states}
+        self.state_labels = {name: self.drafting.label() for name in (*self.states, "done")}
+        self._single = self._single_assignments()
+        self._entries = Counter(
+            target
+            for state in machine.states
+            for target in (state.next.target, state.next.otherwise)
+            if target is not None
+        )
+        self._entries[machine.states[0].name] += 1
+        self._walk_runs: Counter[str] = Counter()
+        self._queue: list[str] = []
+        self._seen: set[str] = set()
+
+    # The machine
+
+    def run(self) -> None:
+        """Cut all states; the `done` step is last."""
+        drafting = self.drafting
+        first = self.machine.states[0].name
+        drafting.put_label(self.state_labels[first])
+        self._state(self.states[first])
+        while self._queue:
+            name = self._queue.pop(0)
+            if name in self._seen:
+                continue
+            state = self.states[name]
+            rank = self._first_rank(state.body)
+            drafting.rank = drafting.rank if rank is None else rank
+            drafting.put_label(self.state_labels[name])
+            self._state(state)
+        self._done()
+
+    def _state(self, state: State) -> None:
+        self._seen.add(state.name)
+        scope = Scope(Place(machine=self.machine.name, state=state.name), "")
+        scope.values = self.registers
+        self.body(state.body, scope)
+        go = state.next
+        if go.condition is None or isinstance(go.condition, Const):
+            taken = go.target if go.condition is None or go.condition.value else go.otherwise
+            if taken is None:
+                raise InternalError("no transition holds", stage="plan", span=go.span)
+            self._go(taken)
+            return
+        if go.otherwise is None:
+            raise InternalError("a transition without `else`", stage="plan", span=go.span)
+        name = f"{self.machine.name}.{state.name}.next"
+        self.branch(scope, go.condition, name, go.span)
+        draft = self.drafting.current
+        assert draft is not None
+        draft.text = f"next {go.target} if {spec_expr(go.condition)} else {go.otherwise}"
+        draft.yes, draft.no = self.state_labels[go.target], self.state_labels[go.otherwise]
+        self.drafting.current = None
+        for target in (go.target, go.otherwise):
+            self._queue += [target] if target != "done" else []
+
+    def _go(self, target: str) -> None:
+        if target != "done" and target not in self._seen and self._entries[target] == 1:
+            # The only way in: what follows may share a step with what came before.
+            self._state(self.states[target])
+            return
+        self.drafting.jump(self.state_labels[target])
+        if target != "done":
+            self._queue.append(target)
+
+    def _done(self) -> None:
+        closes = self.closes()
+        sending = sorted(
+            {
+                draft.rank
+                for draft in self.drafting.drafts
+                if any(isinstance(a, SendItem) for a in self.loops.flat(draft.actions))
+            }
+        )
+        if len(sending) > 1:
+            raise not_built(
+                f"machine `{self.machine.name}`, which sends to streams from several ranks,",
+                self.machine.span,
+                f"it sends from ranks {', '.join(map(str, sending))}",
+                "place the calls around its `send`s on one rank",
+            )
+        place = Place(machine=self.machine.name, state="done")
+        self.drafting.put_label(self.state_labels["done"])
+        rank = sending[0] if sending else self.drafting.rank
+        draft = self.drafting.start("done", rank, place, self.line(self.machine.span))
+        draft.text = f"closes {', '.join(closes)}" if closes else ""
+
+    def closes(self) -> tuple[str, ...]:
+        """The streams that close when the machine is done."""
+        return tuple(s.name for s in self.program.streams if s.producer == self.machine.name)
+
+    # Statements
+
+    def body(self, statements: tuple[Statement, ...], scope: Scope) -> None:
+        """Cut statements one after another."""
+        for statement in statements:
+            self.statement(statement, scope)
+
+    def statement(self, statement: Statement, scope: Scope, *, masked: bool = False) -> None:
+        """Cut one statement."""
+        match statement:
+            case Call():
+                self._call(statement, scope)
+            case Run():
+                self._run(statement, scope)
+            case Assign(result=result, value=value, span=span):
+                self.assign(result, self.expr(value, scope), scope, span)
+            case SetRegister(result=result, value=value, span=span):
+                self.assign(result, self.expr(value, scope), scope, span)
+            case Send():
+                self.send(statement, scope, masked=masked)
+            case Emit():
+                self.emit(statement, scope, masked=masked)
+            case Loop():
+                self.loops.loop(statement, scope)
+            case When():
+                self._when(statement, scope)
+            case Each():
+                self._each(statement, scope)
+            case Parallel() | ForParts() | Match() | MarkStream() | Fork() | Release() | Pull():
+                raise not_built(_CONSTRUCTS[type(statement)], statement.span)
+            case _:
+                assert_never(statement)
+
+    def _call(self, call: Call, scope: Scope) -> None:
+        if len(call.ranks) != 1:
+            raise not_built(
+                f"`{call.node}.{call.op}` on {len(call.ranks)} ranks at once",
+                call.span,
+                f"tensor parallel over ranks {', '.join(map(str, call.ranks))}",
+                f"give `{call.node}` one rank",
+            )
+        arguments = tuple(self.expr(argument, scope) for argument in call.arguments)
+        results = tuple(None if r is None else self.define(r, scope) for r in call.results)
+        op = CallOp(
+            node=call.node,
+            op=call.op,
+            arguments=arguments,
+            results=results,
+            context=call.context,
+            site=call.site,
+            line=self.line(call.span),
+            text=call_text(call),
+        )
+        self._check_arguments(op, call.span)
+        self.drafting.call(call, op, scope.place)
+
+    def _check_arguments(self, op: CallOp, span: Span) -> None:
+        if self.signatures.is_host(op.node):
+            return
+        for parameter, argument in zip(
+            self.signatures.op(op).parameters, op.arguments, strict=True
+        ):
+            static = isinstance(argument, Const | Option | LoopIndex | Local)
+            if not static and any(
+                isinstance(e, LoopIndex | PartAttribute) for e in subexpressions(argument)
+            ):
+                raise not_built(
+                    f"the argument `{parameter.name}` of `{op.node}.{op.op}`",
+                    span,
+                    f"`{spec_expr(argument)}` changes from pass to pass",
+                )
+
+    def _run(self, run: Run, scope: Scope) -> None:
+        walk = self.walks[run.walk]
+        self._walk_runs[walk.name] += 1
+        count = self._walk_runs[walk.name]
+        prefix = f"{walk.name}." if count == 1 else f"{walk.name}.{count}."
+        place = Place(machine=scope.place.machine, state=scope.place.state, walk=walk.name)
+        inner = Scope(place, prefix)
+        for parameter, argument in zip(walk.parameters, run.arguments, strict=True):
+            inner.values[parameter.name] = self.expr(argument, scope)
+        self.body(walk.body, inner)
+        pairs = []
+        for result, returned in zip(run.results, walk.returns, strict=True):
+            if result is None:
+                continue
+            value = self.expr(returned, inner)
+            if scope.is_machine and result.name in self._single and isinstance(value, Local):
+                self.registers[result.name] = value
+                self.hints[value.name] = result.name
+                continue
+            pairs.append((self.define(result, scope), value))
+        self.move(pairs, scope, run.span)
+
+    def send(self, send: Send, scope: Scope, *, masked: bool) -> None:
+        """Send one item a row."""
+        stream = self.streams[send.stream]
+        if len(send.values) != 1 or not isinstance(stream.item, TensorType):
+            raise not_built("a stream of several tensors an item", send.span)
+        value = self.expr(send.values[0], scope)
+        ends = None
+        if stream.policy.stop is not None:
+            ends = substitute(stream.policy.stop, {"item": value})
+        self.drafting.device(self.drafting.rank, scope.place, self.line(send.span))
+        self.drafting.add(
+            SendItem(
+                stream=send.stream,
+                value=value,
+                ends=ends,
+                masked=masked,
+                when=self._condition(send.condition, scope, send.span, f"send_{send.stream}"),
+                text=send_text(send),
+            )
+        )
+
+    def emit(self, emit: Emit, scope: Scope, *, masked: bool) -> None:
+        """Hand a value to the client, from a host step where it is one's."""
+        value = self.expr(emit.value, scope)
+        draft = self.drafting.current
+        on_host = draft is not None and draft.kind == "host" and emit.condition is None
+        if masked or not on_host:
+            self.drafting.device(self.drafting.rank, scope.place, self.line(emit.span))
+        self.drafting.add(
+            EmitValue(
+                output=emit.output,
+                value=value,
+                masked=masked,
+                when=self._condition(emit.condition, scope, emit.span, f"emit_{emit.output}"),
+                text=emit_text(emit),
+            )
+        )
+
+    def _condition(self, condition: Expr | None, scope: Scope, span: Span, what: str) -> str | None:
+        if condition is None or (isinstance(condition, Const) and condition.value):
+            return None
+        return self._derive(condition, scope, span, f"{scope.place.state}.{what}")
+
+    def _derive(self, condition: Expr, scope: Scope, span: Span, name: str) -> str:
+        expr = self.expr(condition, scope)
+        for part in subexpressions(expr):
+            if isinstance(part, Local | LoopIndex | PartAttribute):
+                raise not_built(
+                    "a condition that changes from pass to pass",
+                    span,
+                    f"`{spec_expr(condition)}` is not known when the request is admitted",
+                )
+        full = name if name.startswith(self.machine.name) else f"{self.machine.name}.{name}"
+        while self.derived.get(full, expr) != expr:
+            full += "_"
+        self.derived[full] = expr
+        return full
+
+    def branch(self, scope: Scope, condition: Expr, name: str, span: Span) -> None:
+        """A step that chooses by what admission has computed."""
+        derived = self._derive(condition, scope, span, name)
+        rank = self.drafting.rank
+        draft = self.drafting.start("branch", rank, scope.place, self.line(span))
+        draft.test = derived
+        draft.text = f"when {spec_expr(condition)}"
+
+    def _when(self, when: When, scope: Scope) -> None:
+        if isinstance(when.condition, Const):
+            taken = when.then if when.condition.value else when.otherwise
+            yields = when.then_yields if when.condition.value else when.otherwise_yields
+            self.body(taken, scope)
+            for result, value in zip(when.results, yields, strict=True):
+                scope.values[result.name] = self.expr(value, scope)
+            return
+        place = scope.place
+        name = f"{place.machine}.{place.walk or place.state}.when"
+        self.branch(scope, when.condition, name, when.span)
+        draft = self.drafting.current
+        assert draft is not None
+        join = self.drafting.label()
+        draft.yes, draft.no = self.drafting.label(), self.drafting.label()
+        results = [self.define(result, scope) for result in when.results]
+        self.drafting.current = None
+        rank = draft.rank
+        for label, body, yields in (
+            (draft.yes, when.then, when.then_yields),
+            (draft.no, when.otherwise, when.otherwise_yields),
+        ):
+            self.drafting.rank = rank
+            self.drafting.put_label(label)
+            self.body(body, scope)
+            values = [self.expr(value, scope) for value in yields]
+            # What a branch does not set is never read where that branch was taken.
+            pairs = [
+                (name, value)
+                for name, value in zip(results, values, strict=True)
+                if value != Const(None)
+            ]
+            self.move(pairs, scope, when.span)
+            self.drafting.jump(join)
+        self.drafting.put_label(join)
+
+    def _each(self, each: Each, scope: Scope) -> None:
+        if each.last is not None or each.policy is not None or each.until is not None:
+            what = "`last`" if each.last is not None else "a policy or an end of its own"
+            raise not_built(f"an `each` with {what}", each.span)
+        drafting = self.drafting
+        first, drained = drafting.label(), drafting.label()
+        reads = tuple(
+            Read(stream=stream, result=self.define(name, scope))
+            for stream, name in zip(each.streams, each.names, strict=True)
+        )
+        drafting.put_label(first)
+        drafting.reads = (reads, drained)
+        rank = self._first_rank(each.body)
+        drafting.rank = drafting.rank if rank is None else rank
+        if not each.body or isinstance(each.body[0], When | Each):
+            drafting.start("device", drafting.rank, scope.place, self.line(each.span))
+        self.body(each.body, scope)
+        if drafting.reads is not None:
+            drafting.start("device", drafting.rank, scope.place, self.line(each.span))
+        drafting.jump(first)
+        drafting.put_label(drained)
+
+    # Values
+
+    def define(self, value: Value, scope: Scope) -> str:
+        """The variable of a value that is defined here."""
+        name = scope.prefix + value.name
+        self.types[name] = value.type
+        scope.values[value.name] = Local(name)
+        return name
+
+    def expr(self, expr: Expr, scope: Scope) -> Expr:
+        """The expression over variables."""
+        return substitute(expr, scope.values)
+
+    def assign(self, result: Value, value: Expr, scope: Scope, span: Span) -> None:
+        """Give a name to a reshaped value; a plain copy in a walk is only another name."""
+        if isinstance(value, Local) and (not scope.is_machine or result.name in self._single):
+            scope.values[result.name] = value
+            return
+        self.move([(self.define(result, scope), value)], scope, span)
+
+    def move(self, pairs: list[tuple[str, Expr]], scope: Scope, span: Span) -> None:
+        """Set variables in the open step, or in a device step that is opened for it."""
+        if not pairs:
+            return
+        copies = all(isinstance(value, Local) for _, value in pairs)
+        line = self.line(span)
+        if copies:
+            self.drafting.open_step(self.drafting.rank, scope.place, line)
+        else:
+            self.drafting.device(self.drafting.rank, scope.place, line)
+        text = ", ".join(f"{name} = {spec_expr(value)}" for name, value in pairs)
+        self.drafting.add(Move(pairs=tuple(pairs), text=text))
+
+    def line(self, span: Span) -> int:
+        """The spec's line of a span."""
+        return self.source.position(span.start).line
+
+    # Facts
+
+    def first_rank(self, body: tuple[Statement, ...]) -> int | None:
+        """The rank of the first call of a body, through the walks that it runs."""
+        return self._first_rank(body)
+
+    def _first_rank(self, body: tuple[Statement, ...]) -> int | None:
+        for statement in statements_of(body):
+            if isinstance(statement, Call) and statement.ranks:
+                return statement.ranks[0]
+            if isinstance(statement, Run):
+                rank = self._first_rank(self.walks[statement.walk].body)
+                if rank is not None:
+                    return rank
+        return None
+
+    def _single_assignments(self) -> set[str]:
+        counts: Counter[str] = Counter()
+        for state in self.machine.states:
+            for statement in statements_of(state.body):
+                if isinstance(statement, Call | Run | SetRegister):
+                    counts.update(value.name for value in definitions_of(statement))
+        return {name for name, count in counts.items() if count == 1}

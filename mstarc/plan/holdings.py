@@ -1,0 +1,160 @@
+"""What a rank holds: nodes with their weights and pages, rings, registers, constants, loops."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mstarc.ir.exprs import Const, Expr
+from mstarc.ir.graph import Node, Program
+from mstarc.ir.types import TensorType
+from mstarc.ir.walking import subexpressions
+from mstarc.plan.actions import Action, CallOp, Repeat, expressions_of
+from mstarc.plan.naming import identifier
+from mstarc.plan.plan import (
+    Constant,
+    HopPlan,
+    LoopPlan,
+    NodePlan,
+    NodeWeights,
+    OutboxPlan,
+    RankPlan,
+    RingPlan,
+    RunStep,
+    Step,
+    Variable,
+)
+from mstarc.plan.signatures import Signatures
+from mstarc.plan.step_facts import defined_in, used_in
+
+if TYPE_CHECKING:
+    from mstarc.plan.layout import MachineFlow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """`readers` and `writers` give the rank of each stream's ends."""
+
+    program: Program
+    weights: tuple[NodeWeights, ...]
+    readers: Mapping[str, int]
+    writers: Mapping[str, int]
+
+
+def rank_plan(
+    rank: int,
+    steps: "list[tuple[Step, MachineFlow]]",
+    flows: "list[MachineFlow]",
+    holdings: Holdings,
+) -> RankPlan:
+    """Everything of one rank."""
+    program = holdings.program
+    runs = [step for step, _ in steps if isinstance(step, RunStep)]
+    nodes = list(dict.fromkeys(node for step in runs for node in step.nodes))
+    order = {node.name: index for index, node in enumerate(program.nodes)}
+    nodes.sort(key=order.__getitem__)
+    machines = list(dict.fromkeys(flow.machine.name for _, flow in steps))
+    sent = {stream for step in runs for stream, _ in step.sends}
+    rings, outboxes = [], []
+    for stream in program.streams:
+        assert isinstance(stream.item, TensorType)
+        reader = holdings.readers.get(stream.name, rank)
+        if reader == rank and (stream.name in sent or stream.name in holdings.readers):
+            assert stream.capacity is not None, "size-chunk-buffers has run"
+            rings.append(
+                RingPlan(
+                    name=stream.name,
+                    item=stream.item,
+                    policy=stream.policy,
+                    tail=stream.tail,
+                    empty=stream.empty,
+                    capacity=stream.capacity,
+                )
+            )
+        elif stream.name in sent:
+            outboxes.append(OutboxPlan(name=stream.name, item=stream.item, rank=reader))
+    return RankPlan(
+        rank=rank,
+        nodes=tuple(_node_plan(program.nodes[order[node]], rank, holdings) for node in nodes),
+        machines=tuple(machines),
+        rings=tuple(rings),
+        outboxes=tuple(outboxes),
+        variables=_variables(rank, steps, flows),
+        constants=_constants(runs, Signatures(program)),
+        loops=tuple(
+            LoopPlan(name=name, tested=flow.flattener.loops.tested[name])
+            for flow in flows
+            for name, home in flow.flattener.loops.ranks.items()
+            if home == rank
+        ),
+        steps=tuple(step for step, _ in steps),
+    )
+
+
+def _node_plan(node: Node, rank: int, holdings: Holdings) -> NodePlan:
+    pool = next((p for p in holdings.program.pools if (p.rank, p.node) == (rank, node.name)), None)
+    weights = next(w for w in holdings.weights if w.node == node.name)
+    return NodePlan(node=node, weights=weights, pool=pool)
+
+
+def _variables(
+    rank: int, steps: "list[tuple[Step, MachineFlow]]", flows: "list[MachineFlow]"
+) -> tuple[Variable, ...]:
+    """What the rank's steps keep, and what arrives or leaves with a machine."""
+    here: set[str] = set()
+    for step, _ in steps:
+        if isinstance(step, RunStep):
+            here.update(step.loads, step.stores, defined_in(step.actions), used_in(step.actions))
+            here.update(a.collector for a in step.actions if hasattr(a, "collector"))
+        elif isinstance(step, HopPlan):
+            here.update(step.values)
+    for flow in flows:
+        for draft in flow.flow.drafts:
+            for target in flow.flow.targets(draft):
+                if target.rank == rank and draft.rank != rank:
+                    here.update(flow.flow.live_in[id(target)])
+    return tuple(
+        variable
+        for flow in flows
+        for name, variable in flow.variables.items()
+        if name in here and variable.storage != "local"
+    )
+
+
+def _constants(steps: Iterable[RunStep], signatures: Signatures) -> tuple[Constant, ...]:
+    """The lists that device steps use, each once, by their config name."""
+    found: dict[tuple[str, tuple[int | float, ...]], Constant] = {}
+    for step in steps:
+        if step.kind == "host":
+            continue
+        for dtype, const in _lists(step.actions, signatures):
+            assert isinstance(const.value, tuple)
+            numbers = tuple(v for v in const.value if isinstance(v, int | float))
+            name = identifier(const.name or f"list_{len(found)}")
+            found.setdefault(
+                (dtype, numbers),
+                Constant(name=name, dtype=dtype, value=numbers, config=const.name),
+            )
+    return tuple(found.values())
+
+
+def _lists(actions: tuple[Action, ...], signatures: Signatures) -> list[tuple[str, Const]]:
+    lists: list[tuple[str, Const]] = []
+    for action in actions:
+        if isinstance(action, Repeat):
+            lists += _lists(action.body, signatures)
+        parameters = signatures.op(action).parameters if isinstance(action, CallOp) else ()
+        for index, expr in enumerate(expressions_of(action)):
+            type_ = parameters[index].type if index < len(parameters) else None
+            lists += [(_dtype(type_, const), const) for const in _list_constants(expr)]
+    return lists
+
+
+def _list_constants(expr: Expr) -> list[Const]:
+    return [e for e in subexpressions(expr) if isinstance(e, Const) and isinstance(e.value, tuple)]
+
+
+def _dtype(type_: object, const: Const) -> str:
+    if isinstance(type_, TensorType):
+        return type_.dtype
+    assert isinstance(const.value, tuple)
+    return "f32" if any(isinstance(v, float) for v in const.value) else "i64"

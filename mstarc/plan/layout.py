@@ -1,0 +1,313 @@
+"""Number the steps of all machines of one placement, and find what each rank holds.
+
+Where an edge leads to a step of another rank, a hop step is put on the edge's own rank; all values
+that are alive there travel. A value that outlives a step gets a register (fixed size, at most
+64 KiB a request), one object a slot (`values`), or a collector.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mstarc.diagnostics import InternalError
+from mstarc.ir.graph import Machine, Placement, Program, Region
+from mstarc.plan.bounds import upper_bound
+from mstarc.plan.draft import Draft, Goto, Label
+from mstarc.plan.flatten import Flattener
+from mstarc.plan.holdings import Holdings, rank_plan
+from mstarc.plan.liveness import Flow, apply_names, coalesce
+from mstarc.plan.naming import step_names, variable_names
+from mstarc.plan.plan import (
+    BranchPlan,
+    DonePlan,
+    HopPlan,
+    LoopTarget,
+    MachineStart,
+    NodeWeights,
+    PlacedPlan,
+    RunStep,
+    Section,
+    Step,
+    Storage,
+    StreamPlan,
+    Target,
+    Variable,
+)
+from mstarc.plan.refuse import not_built
+from mstarc.plan.signatures import Signatures, has_unknown_dim, static_bytes
+from mstarc.plan.step_facts import (
+    defined_in,
+    emits_of,
+    grows_of,
+    packed_of,
+    sends_of,
+    used_in,
+    why_eager,
+)
+
+REGISTER_BYTES = 64 * 1024
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class MachineFlow:
+    """One machine after cutting: its steps, their names, and its variables."""
+
+    machine: Machine
+    flattener: Flattener
+    flow: Flow
+    names: dict[Draft, str]
+    variables: dict[str, Variable]
+
+    def kept(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Those variables that outlive a step."""
+        return tuple(n for n in names if self.variables[n].storage != "local")
+
+
+def settle(flattener: Flattener, program: Program) -> MachineFlow:
+    """Merge copies, drop steps that are left empty, and find what outlives a step."""
+    drafting = flattener.drafting
+    flow = Flow(drafting.drafts, drafting.bound, drafting.forward)
+    merged = coalesce(flow, flattener.types, frozenset(flattener.loops.collectors))
+    groups: dict[str, list[str]] = {}
+    for name, group in merged.items():
+        groups.setdefault(group, []).append(name)
+    names = variable_names(flattener.machine.name, groups, flattener.hints)
+    apply_names(flow.drafts, {name: names[group][0] for name, group in merged.items()})
+    _drop_empty(flow)
+    flow.solve()
+
+    bounds = {
+        names[merged[name]][0]: upper_bound(bound, program)
+        for name, bound in flattener.loops.collectors.items()
+    }
+    if None in bounds.values():
+        raise not_built(
+            "a loop that collects without a largest bound",
+            flattener.machine.span,
+            remedy="give the option in its bound a range: `opt n : int = 10 in 1 .. 100`",
+        )
+    alive: frozenset[str] = frozenset().union(*flow.live_in.values())
+    variables = {}
+    for group, (name, local) in names.items():
+        type_ = flattener.types[group]
+        size = static_bytes(type_)
+        storage: Storage = "local"
+        if name in bounds:
+            storage = "collector"
+        elif name in alive:
+            storage = "register" if size is not None and size <= REGISTER_BYTES else "values"
+        variables[name] = Variable(
+            name=name, local=local, type=type_, storage=storage, capacity=bounds.get(name)
+        )
+    return MachineFlow(
+        machine=flattener.machine,
+        flattener=flattener,
+        flow=flow,
+        names=step_names(flow.drafts),
+        variables=variables,
+    )
+
+
+def _drop_empty(flow: Flow) -> None:
+    """Steps that do nothing any more are stepped over."""
+    for draft in list(flow.drafts):
+        if draft.kind == "device" and not draft.actions and isinstance(draft.then, Goto):
+            if draft.reads or flow.at(draft.then.target) is draft:
+                continue
+            flow.skip(draft, draft.then.target)
+
+
+class Numbering:
+    """Gives every step of a placement its number."""
+
+    def __init__(self, program: Program, placement: Placement, flows: list[MachineFlow]) -> None:
+        self.program = program
+        self.placement = placement
+        self.flows = flows
+        self.signatures = Signatures(program)
+        self.ids: dict[Draft, int] = {}
+        self.hops: dict[tuple[int, Draft], int] = {}
+        self.count = 0
+
+    def run(self) -> dict[int, list[tuple[Step, MachineFlow]]]:
+        """All steps by rank, in the order of their numbers."""
+        for flow in self.flows:
+            for draft in flow.flow.drafts:
+                self.ids[draft] = self._next()
+                for target in flow.flow.targets(draft):
+                    key = (draft.rank, target)
+                    if target.rank != draft.rank and key not in self.hops:
+                        self.hops[key] = self._next()
+        steps: dict[int, list[tuple[Step, MachineFlow]]] = {
+            device.rank: [] for device in self.placement.devices
+        }
+        for flow in self.flows:
+            for draft in flow.flow.drafts:
+                steps[draft.rank].append((self._step(draft, flow), flow))
+            for (rank, target), number in self.hops.items():
+                if target in flow.names:
+                    steps[rank].append((self._hop(number, target, flow), flow))
+        for rank_steps in steps.values():
+            rank_steps.sort(key=lambda item: item[0].id)
+        return steps
+
+    def _next(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def _hop(self, number: int, target: Draft, flow: MachineFlow) -> HopPlan:
+        before = flow.flow.live_in[id(target)]
+        alive = [variable for name, variable in flow.variables.items() if name in before]
+        sizes = [static_bytes(variable.type) for variable in alive]
+        known = all(variable.storage == "register" for variable in alive)
+        return HopPlan(
+            id=number,
+            name=f"{flow.names[target]}.hop",
+            rank=target.rank,
+            step=self.ids[target],
+            values=tuple(variable.name for variable in alive),
+            bytes=sum(size or 0 for size in sizes) if known else None,
+        )
+
+    def _to(self, draft: Draft, label: Label, flow: MachineFlow) -> int:
+        target = flow.flow.at(label)
+        if target.rank != draft.rank:
+            return self.hops[draft.rank, target]
+        return self.ids[target]
+
+    def _target(self, draft: Draft, flow: MachineFlow) -> Target:
+        match draft.then:
+            case None:
+                raise InternalError(f"step {flow.names[draft]} leads nowhere", stage="plan")
+            case Goto(target):
+                return self._to(draft, target, flow)
+            case edge:
+                first, otherwise = (
+                    self._to(draft, label, flow) for label in (edge.first, edge.otherwise)
+                )
+                return LoopTarget(kind=edge.kind, loop=edge.loop, first=first, otherwise=otherwise)
+
+    def _step(self, draft: Draft, flow: MachineFlow) -> Step:
+        name, number = flow.names[draft], self.ids[draft]
+        section = self._section(draft, flow)
+        if draft.kind == "done":
+            closes = flow.flattener.closes()
+            return DonePlan(id=number, name=name, machine=flow.machine.name, closes=closes)
+        if draft.kind == "branch":
+            assert draft.test is not None
+            assert draft.yes is not None
+            assert draft.no is not None
+            return BranchPlan(
+                id=number,
+                name=name,
+                section=section,
+                line=draft.line,
+                test=draft.test,
+                text=draft.text,
+                yes=self._to(draft, draft.yes, flow),
+                no=self._to(draft, draft.no, flow),
+            )
+        return self._run_step(draft, flow, section)
+
+    def _run_step(self, draft: Draft, flow: MachineFlow, section: Section) -> RunStep:
+        signatures = self.signatures
+        calls = draft.calls
+        actions = tuple(draft.actions)
+        host = draft.kind == "host"
+        region = self._region(draft)
+        unknown = any(
+            has_unknown_dim(result.type) for call in calls for result in signatures.op(call).results
+        )
+        live_in = flow.flow.live_in[id(draft)]
+        live_out = flow.flow.live_out[id(draft)]
+        defined, used = defined_in(actions), used_in(actions)
+        return RunStep(
+            id=self.ids[draft],
+            name=flow.names[draft],
+            kind="host" if host else "device",
+            role=draft.role,
+            section=section,
+            line=draft.line,
+            nodes=tuple(dict.fromkeys(call.node for call in calls)),
+            actions=actions,
+            loads=tuple(name for name in used if name in live_in),
+            stores=tuple(name for name in flow.kept(defined) if name in live_out),
+            packed=() if host else packed_of(actions, signatures),
+            rows=None if host else (signatures.rows_together(calls) or "one"),
+            region=region.name if region is not None else None,
+            buckets=region.buckets if region is not None else ((1,) if unknown else ()),
+            grows=() if host else grows_of(actions, signatures),
+            reads=draft.reads,
+            drained=None if draft.drained is None else self._to(draft, draft.drained, flow),
+            sends=sends_of(actions),
+            emits=emits_of(actions),
+            then=self._target(draft, flow),
+            why="host" if host else why_eager(calls, region, self.program, signatures),
+        )
+
+    def _region(self, draft: Draft) -> Region | None:
+        sites = {call.site for call in draft.calls}
+        for region in self.program.regions:
+            if sites & set(region.sites) and region.rank == draft.rank:
+                return region
+        return None
+
+    def _section(self, draft: Draft, flow: MachineFlow) -> Section:
+        place = draft.place
+        if place.walk is None:
+            state = next((s for s in flow.machine.states if s.name == place.state), None)
+            span = flow.machine.span if state is None else state.span
+            text = f"machine {place.machine}, state {place.state}"
+            line = flow.flattener.line(span)
+        else:
+            line = flow.flattener.line(flow.flattener.walks[place.walk].span)
+            text = f"walk {place.walk}"
+        if draft.role == "pass":
+            text += ", one pass of its loop"
+            line = draft.line
+        region = self._region(draft)
+        return Section(text=text + (f": region {region.name}" if region else ""), line=line)
+
+
+def place_plan(
+    program: Program, flatteners: list[Flattener], weights: tuple[NodeWeights, ...]
+) -> PlacedPlan:
+    """The plan of one placement from its machines, cut into steps."""
+    placement = program.placement
+    assert placement is not None
+    flows = [settle(flattener, program) for flattener in flatteners]
+    numbering = Numbering(program, placement, flows)
+    steps = numbering.run()
+    readers = {
+        stream: draft.rank for flow in flows for draft in flow.flow.drafts for stream in draft.reads
+    }
+    writers = {
+        stream: draft.rank
+        for flow in flows
+        for draft in flow.flow.drafts
+        for stream, _ in sends_of(tuple(draft.actions))
+    }
+    holdings = Holdings(program=program, weights=weights, readers=readers, writers=writers)
+    starts = []
+    for flow in flows:
+        start = flow.flow.at(flow.flattener.state_labels[flow.machine.states[0].name])
+        starts.append(
+            MachineStart(machine=flow.machine.name, rank=start.rank, step=numbering.ids[start])
+        )
+    return PlacedPlan(
+        program=program,
+        placement=placement,
+        ranks=tuple(
+            rank_plan(device.rank, steps[device.rank], flows, holdings)
+            for device in placement.devices
+        ),
+        machines=tuple(starts),
+        streams=tuple(
+            StreamPlan(
+                stream=stream,
+                producer_rank=writers.get(stream.name, readers.get(stream.name, 0)),
+                consumer_rank=readers.get(stream.name, writers.get(stream.name, 0)),
+            )
+            for stream in program.streams
+        ),
+        variables=tuple(variable for flow in flows for variable in flow.variables.values()),
+    )

@@ -1,0 +1,276 @@
+"""Cut loops into passes.
+
+Before:  loop max $n carry (%t = %first) while %t != 2 { send s <- %t   %u = lm.step(%t)  yield %u }
+After:   step before:  t = first;  more = test(t != 2);  send s <- t where more;  enter
+         step pass:    t = lm.step(t);  more = test(t != 2);  send s <- t where more;  again
+
+A `while` loop is rotated: what its body does before its first call runs when the carried values are
+made, at the end of the step before, where the test said that another pass follows. So a pass begins
+with a call, and nothing waits for the test's value. Reshapes are computed in both places, since a
+pass may need them too.
+
+A `times` loop of a constant bound, whose body is nothing but calls of one device, is not cut: it is
+repeated inside its step, and a capture region holds the whole of it.
+"""
+
+from typing import TYPE_CHECKING
+
+from mstarc.ir.exprs import Const, Expr, Local, LoopIndex
+from mstarc.ir.graph import Assign, Call, Emit, Loop, Send, Statement
+from mstarc.ir.walking import statements_of, subexpressions
+from mstarc.plan.actions import Action, CallOp, Gather, Move, Repeat, Reset, Test
+from mstarc.plan.draft import LoopEdge
+from mstarc.plan.refuse import not_built
+from mstarc.plan.words import loop_text, spec_expr
+
+if TYPE_CHECKING:
+    from mstarc.plan.flatten import Flattener, Scope
+
+
+class LoopFlattener:
+    """The part of a `Flattener` that knows loops. `bounds` has the loops that were cut."""
+
+    def __init__(self, flattener: "Flattener") -> None:
+        self.flattener = flattener
+        self.bounds: dict[str, Expr] = {}
+        self.tested: dict[str, bool] = {}
+        self.ranks: dict[str, int] = {}
+        self.collectors: dict[str, Expr] = {}
+        self._names: set[str] = set()
+
+    def loop(self, loop: Loop, scope: "Scope") -> None:
+        """Cut a loop into passes, or repeat it in place."""
+        # Named either way: a loop has one name in all placements.
+        name = self._name(loop, scope)
+        if self._is_repeatable(loop):
+            self._repeat(loop, scope)
+        else:
+            self._cut(loop, scope, name)
+
+    # Repeated in place
+
+    def _is_repeatable(self, loop: Loop) -> bool:
+        if loop.kind != "times" or not isinstance(loop.bound, Const):
+            return False
+        if loop.condition is not None or loop.until is not None:
+            return False
+        signatures = self.flattener.signatures
+        statements = tuple(statements_of(loop.body))
+        calls = [s for s in statements if isinstance(s, Call)]
+        plain = all(isinstance(s, Call | Assign | Send | Emit | Loop) for s in statements)
+        inner = [s for s in statements if isinstance(s, Loop)]
+        regions = self.flattener.drafting.regions
+        return (
+            plain
+            and bool(calls)
+            and all(self._is_repeatable(s) for s in inner)
+            and not any(signatures.is_host(call.node) for call in calls)
+            and len({call.ranks for call in calls}) == 1
+            and len({regions.get(call.site) for call in calls}) == 1
+        )
+
+    def _repeat(self, loop: Loop, scope: "Scope") -> None:
+        flattener = self.flattener
+        drafting = flattener.drafting
+        calls = [s for s in statements_of(loop.body) if isinstance(s, Call)]
+        if not drafting.sinks:
+            self._room_for(loop, calls, scope)
+        self._set_carries(loop, scope)
+        body: list[Action] = []
+        drafting.sinks.append(body)
+        flattener.body(loop.body, scope)
+        collects = tuple(
+            (collect, flattener.expr(collect.value, scope)) for collect in loop.collects
+        )
+        self._yield(loop, scope)
+        drafting.sinks.pop()
+        assert isinstance(loop.bound, Const)
+        assert isinstance(loop.bound.value, int)
+        drafting.add(
+            Repeat(
+                index=loop.index,
+                passes=loop.bound.value,
+                passes_name=loop.bound.name,
+                body=tuple(body),
+                collects=tuple(
+                    (flattener.define(collect.result, scope), value) for collect, value in collects
+                ),
+                text=loop_text(loop),
+            )
+        )
+        self._results(loop, scope)
+
+    def _room_for(self, loop: Loop, calls: list[Call], scope: "Scope") -> None:
+        """Open the step that holds the whole loop: its first call decides whether it is new."""
+        drafting = self.flattener.drafting
+        rank = calls[0].ranks[0]
+        line = self.flattener.line(loop.span)
+        probes = [_probe(call) for call in calls]
+        if all(drafting.can_join(rank, probe) for probe in probes):
+            return
+        drafting.start("device", rank, scope.place, line)
+
+    # Cut into passes
+
+    def _cut(self, loop: Loop, scope: "Scope", name: str) -> None:
+        flattener = self.flattener
+        drafting = flattener.drafting
+        home = flattener.first_rank(loop.body)
+        home = drafting.rank if home is None else home
+        line = flattener.line(loop.span)
+        self._check_bound(loop, scope)
+        self.bounds[name] = flattener.expr(loop.bound, scope)
+        self.tested[name] = loop.condition is not None or loop.until is not None
+        self.ranks[name] = home
+
+        needs_device = self.tested[name] or bool(loop.collects)
+        if needs_device:
+            drafting.device(home, scope.place, line)
+        else:
+            drafting.open_step(home, scope.place, line)
+        draft = drafting.current
+        assert draft is not None
+        draft.role = draft.role or ("enter" if not draft.calls and not draft.reads else "")
+        self._set_carries(loop, scope)
+        for collect in loop.collects:
+            collector = flattener.define(collect.result, scope)
+            self.collectors[collector] = flattener.expr(loop.bound, scope)
+            drafting.add(Reset(collector=collector))
+        early, rest = _split(loop)
+        if loop.condition is not None:
+            self._test(loop, scope, early)
+        elif loop.until is not None:
+            drafting.add(Test(condition=None, negate=False, used=False, text="the first pass"))
+        first, otherwise = drafting.label(), drafting.label()
+        drafting.close(LoopEdge("enter", name, first, otherwise))
+
+        drafting.put_label(first)
+        drafting.role = "pass"
+        drafting.rank = home
+        for statement in rest:
+            flattener.statement(statement, scope)
+        if needs_device:
+            draft = drafting.device(home, scope.place, line)
+        else:
+            draft = drafting.open_step(home, scope.place, line)
+        if not draft.calls and not draft.role:
+            draft.role = "end"
+        for collect in loop.collects:
+            value = flattener.expr(collect.value, scope)
+            collector = flattener.define(collect.result, scope)
+            drafting.add(Gather(collector=collector, value=value))
+        if loop.until is not None:
+            until = flattener.expr(loop.until, scope)
+            text = f"until {spec_expr(loop.until)}"
+            drafting.add(Test(condition=until, negate=True, used=False, text=text))
+        self._yield(loop, scope)
+        if loop.condition is not None:
+            self._test(loop, scope, early)
+        drafting.close(LoopEdge("again", name, first, otherwise))
+
+        drafting.put_label(otherwise)
+        self._results(loop, scope)
+        for collect in loop.collects:
+            flattener.define(collect.result, scope)
+
+    def _test(self, loop: Loop, scope: "Scope", early: tuple[Statement, ...]) -> None:
+        """The test before a pass, and what the pass does before its first call."""
+        flattener = self.flattener
+        assert loop.condition is not None
+        condition = flattener.expr(loop.condition, scope)
+        if any(isinstance(part, LoopIndex) for part in subexpressions(condition)):
+            raise not_built(
+                "a `while` over a loop's index",
+                loop.span,
+                f"`{spec_expr(loop.condition)}` needs the number of the pass on the device",
+                "state the number of passes as the loop's bound",
+            )
+        used = any(isinstance(s, Send | Emit) for s in early)
+        text = f"while {spec_expr(loop.condition)}"
+        flattener.drafting.add(Test(condition=condition, negate=False, used=used, text=text))
+        if not used:
+            return
+        ahead = type(scope)(scope.place, f"{scope.prefix}next.")
+        ahead.values = dict(scope.values)
+        for statement in early:
+            flattener.statement(statement, ahead, masked=True)
+
+    def _set_carries(self, loop: Loop, scope: "Scope") -> None:
+        flattener = self.flattener
+        initial = [flattener.expr(carry.initial, scope) for carry in loop.carries]
+        names = [flattener.define(carry.value, scope) for carry in loop.carries]
+        self._move(names, initial)
+
+    def _yield(self, loop: Loop, scope: "Scope") -> None:
+        flattener = self.flattener
+        values = [flattener.expr(value, scope) for value in loop.yields]
+        names = [scope.prefix + carry.value.name for carry in loop.carries]
+        self._move(names, values)
+        for carry, name in zip(loop.carries, names, strict=True):
+            scope.values[carry.value.name] = Local(name)
+
+    def _move(self, names: list[str], values: list[Expr]) -> None:
+        pairs = tuple(
+            (name, value) for name, value in zip(names, values, strict=True) if value != Local(name)
+        )
+        if pairs:
+            text = ", ".join(f"{name} = {spec_expr(value)}" for name, value in pairs)
+            self.flattener.drafting.add(Move(pairs=pairs, text=text))
+
+    def _results(self, loop: Loop, scope: "Scope") -> None:
+        """After a loop its results are the carried variables, which nothing sets any more."""
+        for result, carry in zip(loop.results, loop.carries, strict=True):
+            scope.values[result.name] = Local(scope.prefix + carry.value.name)
+
+    def _name(self, loop: Loop, scope: "Scope") -> str:
+        place = scope.place
+        base = f"{place.machine}.{place.walk or place.state}"
+        name, count = base, 1
+        while name in self._names:
+            count += 1
+            name = f"{base}.{count}"
+        self._names.add(name)
+        return name
+
+    def _check_bound(self, loop: Loop, scope: "Scope") -> None:
+        bound = self.flattener.expr(loop.bound, scope)
+        if any(isinstance(part, Local | LoopIndex) for part in subexpressions(bound)):
+            raise not_built(
+                "a loop whose bound changes from pass to pass",
+                loop.span,
+                f"`{spec_expr(loop.bound)}` is not known when the request is admitted",
+            )
+
+    def flat(self, actions: "list[Action] | tuple[Action, ...]") -> list[Action]:
+        """Actions, with those of repeated bodies."""
+        found: list[Action] = []
+        for action in actions:
+            found.append(action)
+            if isinstance(action, Repeat):
+                found.extend(self.flat(action.body))
+        return found
+
+
+def _probe(call: Call) -> CallOp:
+    """A call without values: enough to ask which step may hold it."""
+    return CallOp(
+        node=call.node,
+        op=call.op,
+        arguments=(),
+        results=(),
+        context=call.context,
+        site=call.site,
+        line=0,
+        text="",
+    )
+
+
+def _split(loop: Loop) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
+    """What a `while` loop does before its first call, and what a pass is left with."""
+    if loop.condition is None:
+        return (), loop.body
+    count = 0
+    while count < len(loop.body) and isinstance(loop.body[count], Assign | Send | Emit):
+        count += 1
+    early, rest = loop.body[:count], loop.body[count:]
+    return early, (*(s for s in early if isinstance(s, Assign)), *rest)

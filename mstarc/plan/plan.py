@@ -1,0 +1,268 @@
+"""The plan: flat, immutable, and all that code generation and the reports need.
+
+A `Plan` holds what is the same for every placement (`program`, `admission`, `weights`) and one
+`PlacedPlan` a placement: for each rank what it holds and its numbered steps. Steps name one another
+by number, values by the name of the register that holds them between steps.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mstarc.ir.exprs import Expr
+from mstarc.ir.graph import Node, PagePool, Placement, Policy, Program, Stream, Tail
+from mstarc.ir.types import TensorType, Type
+from mstarc.plan.actions import Action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeWeights:
+    """Where a node's weights come from, with the entries of its config that are set here."""
+
+    node: str
+    source: str
+    under: str = ""
+    seed: int = 0
+    config: tuple[tuple[str, Any], ...] = ()
+
+
+# What a rank holds
+
+
+Storage = Literal["local", "register", "values", "collector"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """A value of a machine. `name` is unique in the plan; `local` is its name inside a step.
+
+    `storage` is where it is kept between steps; a `local` lives within one. `capacity` is a
+    collector's, in rows a request.
+    """
+
+    name: str
+    local: str
+    type: Type
+    storage: Storage
+    capacity: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """A config list on the device."""
+
+    name: str
+    dtype: str
+    value: tuple[int | float, ...]
+    config: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePlan:
+    """A node on a rank, with its pages there if it has a KV cache."""
+
+    node: Node
+    weights: NodeWeights
+    pool: PagePool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingPlan:
+    """A stream's buffer on the rank that reads it."""
+
+    name: str
+    item: TensorType
+    policy: Policy
+    tail: Tail | None
+    empty: Literal["skip", "error"] | None
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxPlan:
+    """The way to a ring that rank `rank` holds."""
+
+    name: str
+    item: TensorType
+    rank: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopPlan:
+    """A loop whose passes are steps of this rank."""
+
+    name: str
+    tested: bool
+
+
+# Steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopTarget:
+    """Into a loop (`enter`), or back for the next pass (`again`)."""
+
+    kind: Literal["enter", "again"]
+    loop: str
+    first: int
+    otherwise: int
+
+
+Target = int | LoopTarget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grow:
+    """Room in a node's context for a call: `rows` a request, or as many as `of` has there.
+
+    `of` names a variable that is kept between steps, or a stream whose chunk is meant.
+    """
+
+    node: str
+    context: str
+    rows: int
+    of: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """The heading over a step's body: words for people, and the spec's line."""
+
+    text: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStep:
+    """A step that runs actions.
+
+    `loads` are variables that the step takes from where they are kept, `stores` those that it puts
+    there, `packed` those whose rows lie one behind the other. `rows`, `region`, `buckets` and
+    `grows` are a device step's. `why` is why no region holds it; empty where one does.
+    """
+
+    id: int
+    name: str
+    kind: Literal["device", "host"]
+    role: str
+    section: Section
+    line: int
+    nodes: tuple[str, ...]
+    actions: tuple[Action, ...]
+    loads: tuple[str, ...]
+    stores: tuple[str, ...]
+    packed: tuple[str, ...]
+    rows: Literal["one", "packed", "shaped"] | None
+    region: str | None
+    buckets: tuple[int, ...]
+    grows: tuple[Grow, ...]
+    reads: tuple[str, ...]
+    drained: int | None
+    sends: tuple[tuple[str, int], ...]
+    emits: tuple[str, ...]
+    then: Target
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchPlan:
+    """A choice by an entry of the request's options that admission has computed."""
+
+    id: int
+    name: str
+    section: Section
+    line: int
+    test: str
+    text: str
+    yes: int
+    no: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HopPlan:
+    """The machine goes on at step `step` of rank `rank`; `values` travel, `bytes` if known."""
+
+    id: int
+    name: str
+    rank: int
+    step: int
+    values: tuple[str, ...]
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DonePlan:
+    """The machine is done."""
+
+    id: int
+    name: str
+    machine: str
+    closes: tuple[str, ...]
+
+
+Step = RunStep | BranchPlan | HopPlan | DonePlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankPlan:
+    """All that one process holds and does. `variables` outlive steps here, or travel through."""
+
+    rank: int
+    nodes: tuple[NodePlan, ...]
+    machines: tuple[str, ...]
+    rings: tuple[RingPlan, ...]
+    outboxes: tuple[OutboxPlan, ...]
+    variables: tuple[Variable, ...]
+    constants: tuple[Constant, ...]
+    loops: tuple[LoopPlan, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineStart:
+    """Where a machine begins."""
+
+    machine: str
+    rank: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPlan:
+    """A stream between ranks."""
+
+    stream: Stream
+    producer_rank: int
+    consumer_rank: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedPlan:
+    """One placement. `variables` has every variable of its steps."""
+
+    program: Program
+    placement: Placement
+    ranks: tuple[RankPlan, ...]
+    machines: tuple[MachineStart, ...]
+    streams: tuple[StreamPlan, ...]
+    variables: tuple[Variable, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """What is computed once a request: bounds of loops, and conditions that steps use."""
+
+    bounds: tuple[tuple[str, Expr], ...]
+    derived: tuple[tuple[str, Expr], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A whole plan. `lines` gives the spec's line of an offset, by the offsets of lines."""
+
+    abi: int
+    version: str
+    spec: str
+    program: Program
+    admission: Admission
+    weights: tuple[NodeWeights, ...]
+    placements: tuple[PlacedPlan, ...]

@@ -1,0 +1,96 @@
+"""How the values of ops are laid out over the requests of a batch.
+
+A free dim of a `kv_cache` node is packed (the rows of several requests one behind the other);
+everything else has a leading dim of one row a request.
+"""
+
+from typing import Literal
+
+from mstarc.ir.exprs import Local
+from mstarc.ir.graph import Node, Op, Program
+from mstarc.ir.types import DTYPE_BYTES, DimConst, DimUnknown, TensorType, Type
+from mstarc.plan.actions import CallOp
+
+Rows = Literal["one", "packed", "shaped"]
+Layout = Literal["rows", "packed"]
+
+
+def has_free_dim(type_: Type) -> bool:
+    """Whether a tensor's size differs from request to request."""
+    return isinstance(type_, TensorType) and not type_.is_static
+
+
+def has_unknown_dim(type_: Type) -> bool:
+    """Whether only the run knows the tensor's size."""
+    return isinstance(type_, TensorType) and any(isinstance(d, DimUnknown) for d in type_.dims)
+
+
+def static_bytes(type_: Type) -> int | None:
+    """Bytes of one request's tensor; None where the plan cannot know."""
+    if not isinstance(type_, TensorType):
+        return None
+    total = DTYPE_BYTES[type_.dtype]
+    for dim in type_.dims:
+        if not isinstance(dim, DimConst):
+            return None
+        total *= dim.value
+    return total
+
+
+class Signatures:
+    """The ops of a program by node and name."""
+
+    def __init__(self, program: Program) -> None:
+        self.nodes: dict[str, Node] = {node.name: node for node in program.nodes}
+        self.ops: dict[tuple[str, str], Op] = {
+            (node.name, op.name): op for node in program.nodes for op in node.ops
+        }
+
+    def is_host(self, node: str) -> bool:
+        """Whether the node is Python code on the host."""
+        return self.nodes[node].engine == "host"
+
+    def op(self, call: CallOp) -> Op:
+        """The op of a call."""
+        return self.ops[call.node, call.op]
+
+    def parameter_layout(self, call: CallOp, index: int) -> Layout:
+        """How the op takes its parameter."""
+        free = has_free_dim(self.op(call).parameters[index].type)
+        return "packed" if free and self.nodes[call.node].engine == "kv_cache" else "rows"
+
+    def result_layout(self, call: CallOp, index: int) -> Layout:
+        """How the op gives its result."""
+        free = has_free_dim(self.op(call).results[index].type)
+        return "packed" if free and self.nodes[call.node].engine == "kv_cache" else "rows"
+
+    def rows(self, call: CallOp) -> Rows:
+        """How the requests of a batch share one call of the op."""
+        op = self.op(call)
+        if self.nodes[call.node].engine == "stateless":
+            return "shaped"
+        return "packed" if any(has_free_dim(p.type) for p in op.parameters) else "one"
+
+    def has_free_shapes(self, call: CallOp) -> bool:
+        """Whether requests must have equal shapes to share a stateless call."""
+        return any(has_free_dim(p.type) for p in self.op(call).parameters)
+
+    def rows_together(self, calls: list[CallOp]) -> Rows | None:
+        """How requests share a step of these calls; None where they cannot be one step."""
+        kv = {self.rows(c) for c in calls if self.nodes[c.node].engine == "kv_cache"}
+        stateless = [c for c in calls if self.nodes[c.node].engine == "stateless"]
+        if kv and any(self.has_free_shapes(c) for c in stateless):
+            return None
+        layouts: dict[str, Layout] = {}
+        for call in calls:
+            for index, argument in enumerate(call.arguments):
+                if not isinstance(argument, Local) or argument.name not in layouts:
+                    continue
+                if layouts[argument.name] != self.parameter_layout(call, index):
+                    return None
+            for index, result in enumerate(call.results):
+                if result is not None:
+                    layouts[result] = self.result_layout(call, index)
+        if "packed" in kv:
+            return "packed"
+        return "one" if kv or not calls else "shaped"
