@@ -84,12 +84,17 @@ def _aligned(run: list[Row]) -> list[str]:
 
 
 def _with_comments(lines: list[tuple[str, str]]) -> Iterator[str]:
-    """Comments after neighbouring lines stand in one column."""
-    for has_comment, group in groupby(lines, key=lambda line: bool(line[1] and line[0].strip())):
+    """Comments after neighbouring lines of one indentation stand in one column."""
+    for indent, group in groupby(lines, key=lambda line: _indentation(line[0])):
         run = list(group)
-        column = max(len(text) for text, _ in run) + 2 if has_comment else 0
+        column = max((len(text) for text, comment in run if comment), default=0) + 2
         for text, comment in run:
-            yield f"{text:<{column}}{comment}" if has_comment else (text + comment).rstrip()
+            yield f"{text:<{column}}{comment}" if comment and indent >= 0 else text + comment
+
+
+def _indentation(text: str) -> int:
+    """How far a line is indented; -1 for one without code."""
+    return len(text) - len(text.lstrip()) if text.strip() else -1
 
 
 def broken(text: str, indent: int) -> list[str]:
