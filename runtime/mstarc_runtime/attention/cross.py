@@ -33,6 +33,7 @@ def attend_cross(
     numbers = torch.arange(context.rows, device=q.device)
     visible = numbers < context.lengths.index_select(0, slots)[:, None]
     # What was never written may hold anything, and 0 * NaN is NaN.
-    seen_values = values.index_select(0, slots).masked_fill(~visible[:, :, None, None], 0)
-    seen_keys = keys.index_select(0, slots)
+    unseen = ~visible[:, :, None, None]
+    seen_keys = keys.index_select(0, slots).masked_fill(unseen, 0)
+    seen_values = values.index_select(0, slots).masked_fill(unseen, 0)
     return attend_dense(q[:, None], seen_keys, seen_values, visible[:, None, None], scale)[:, 0]

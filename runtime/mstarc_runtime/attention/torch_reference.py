@@ -101,9 +101,10 @@ class _BatchedStep:
         size = self._cache.layout.page_size
         attended = (self._table.tensor.long()[:, :, None] * size + self._within).flatten(1)
         visible = self._numbers < self._mirror.kv_lengths[:, None]
-        keys = self._cache.key_rows[layer][attended]
         # Pages beyond a row's own are anyone's and may hold anything, and 0 * NaN is NaN.
-        values = self._cache.value_rows[layer][attended].masked_fill(~visible[:, :, None, None], 0)
+        unseen = ~visible[:, :, None, None]
+        keys = self._cache.key_rows[layer][attended].masked_fill(unseen, 0)
+        values = self._cache.value_rows[layer][attended].masked_fill(unseen, 0)
         return attend_dense(q[:, None], keys, values, visible[:, None, None], scale)[:, 0]
 
 
