@@ -2,16 +2,23 @@
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from mstarc import driver
-from mstarc.cli.inputs import read_source, read_sources, shown_path
+from mstarc.cli.inputs import shown_path
 from mstarc.cli.output import combined_report, format_option, print_report, progress
 from mstarc.cli.save import save_plan
+from mstarc.cli.settings import (
+    deployment_option,
+    placement_option,
+    read_inputs,
+    sizes_option,
+    stage_option,
+)
 from mstarc.diagnostics import DiagnosticSink
-from mstarc.options import STAGES, CompileOptions
 
 
 @click.command("compile")
@@ -22,32 +29,12 @@ from mstarc.options import STAGES, CompileOptions
     type=click.Path(path_type=Path),
     help="The plan's folder. [default: NAME.plan]",
 )
-@click.option(
-    "--placement",
-    "placements",
-    multiple=True,
-    metavar="DEVICES",
-    help="Devices to place on, such as cpu, 2xcpu or 1xH200; may be given again. [default: cpu]",
-)
-@click.option(
-    "--deployment",
-    "deployments",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A deployment file that says where nodes run; may be given again.",
-)
-@click.option(
-    "--sizes",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Sizes that replace the spec's config values: a .yaml, or a checkpoint's config.json.",
-)
-@click.option("--stop-after", type=click.Choice(STAGES), help="Check up to a stage; write nothing.")
-@click.option("--dump-after", metavar="STAGE", help="Print what a stage or a pass made.")
-@click.option(
-    "--require-graphs", is_flag=True, help="Calls that no CUDA graph can hold are errors."
-)
+@placement_option
+@deployment_option
+@sizes_option
+@stage_option("--stop-after", help="Go as far as a stage or pass, and write nothing.")
+@stage_option("--dump-after", help="Print what a stage or pass made.")
+@click.option("--require-graphs", is_flag=True, help="A call that no CUDA graph holds is an error.")
 @click.option("--time-passes", is_flag=True, help="Say how long each stage and pass took.")
 @format_option
 def command(
@@ -66,20 +53,19 @@ def command(
     started = time.perf_counter()
     sink = DiagnosticSink()
     attempt = f"compile `{shown_path(spec)}`"
-    source = read_source(spec, sink)
-    deployment_sources = tuple(read_sources(deployments, sink))
-    sizes_source = None if sizes is None else read_source(sizes, sink)
-    if source is None or sink.has_errors:
+    inputs = read_inputs(spec, placements, deployments, sizes, sink)
+    if inputs is None:
         return print_report(combined_report(sink, [], attempt), output_format)
-    options = CompileOptions(
-        placements=placements,
-        deployments=deployment_sources,
-        sizes=sizes_source,
-        stop_after=stop_after,
-        dump_after=dump_after,
-        require_graphs=require_graphs,
+    source, options = inputs
+    outcome = driver.compile_spec(
+        source,
+        replace(
+            options,
+            stop_after=stop_after,
+            dump_after=dump_after,
+            require_graphs=require_graphs,
+        ),
     )
-    outcome = driver.compile_spec(source, options)
     sys.stdout.write(outcome.dump)
     if outcome.files is not None:
         folder = output if output is not None else Path(f"{spec.stem}.plan")

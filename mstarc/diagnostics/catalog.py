@@ -25,6 +25,7 @@ _ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry("MS0006", "runtime-not-installed", "error", "invocation"),
     CatalogEntry("MS0007", "unknown-code", "error", "invocation"),
     CatalogEntry("MS0008", "not-a-plan", "error", "invocation"),
+    CatalogEntry("MS0009", "malformed-sizes", "error", "invocation"),
     CatalogEntry("MS0101", "syntax-error", "error", "syntax"),
     CatalogEntry("MS0102", "unclosed-brace", "error", "syntax"),
     CatalogEntry("MS0103", "stray-brace", "error", "syntax"),

@@ -1,0 +1,80 @@
+"""`mstarc fmt specs/*.mstar`: write specs in the one canonical form."""
+
+import difflib
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from mstarc import driver
+from mstarc.cli.inputs import read_sources, shown_path
+from mstarc.cli.output import EXIT_FINDINGS, combined_report, format_option, print_report, progress
+from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
+from mstarc.source import SourceFile, Span
+
+
+@click.command("fmt")
+@click.argument(
+    "specs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPEC..."
+)
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file would change.")
+@click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
+@format_option
+def command(specs: tuple[Path, ...], check: bool, diff: bool, output_format: str | None) -> int:
+    """Write each SPEC in its canonical form, comments kept."""
+    sink = DiagnosticSink()
+    outcomes = []
+    changed = 0
+    for source in read_sources(specs, sink):
+        outcome = driver.format_spec(source)
+        outcomes.append(outcome)
+        text = (outcome.files or {}).get(source.path, source.text)
+        if text == source.text:
+            continue
+        changed += 1
+        if diff:
+            sys.stdout.writelines(_difference(source, text))
+        elif check:
+            progress(f"would change {source.path}")
+        else:
+            _replace(Path(source.path), text, sink)
+            progress(f"changed {source.path}")
+    what = f"`{shown_path(specs[0])}`" if len(specs) == 1 else f"{len(specs)} specs"
+    code = print_report(combined_report(sink, outcomes, f"format {what}"), output_format)
+    return code or (EXIT_FINDINGS if changed and (check or diff) else code)
+
+
+def _difference(source: SourceFile, text: str) -> list[str]:
+    return list(
+        difflib.unified_diff(
+            source.text.splitlines(keepends=True),
+            text.splitlines(keepends=True),
+            source.path,
+            f"{source.path} (formatted)",
+        )
+    )
+
+
+def _replace(path: Path, text: str, sink: DiagnosticSink) -> None:
+    """Put `text` in the place of a file at once, so that no reader sees half of it."""
+    path = path.resolve()  # a link stays a link
+    staged = None
+    try:
+        descriptor, staged = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        os.chmod(staged, path.stat().st_mode)
+        os.replace(staged, path)
+    except OSError as error:
+        if staged is not None:
+            Path(staged).unlink(missing_ok=True)
+        name = shown_path(path)
+        found = Diagnostic(
+            code="MS0004",
+            message=f"`{name}` could not be written",
+            primary=Label(span=Span(path=name, start=0, end=0)),
+            notes=((error.strerror or type(error).__name__).lower(),),
+        )
+        sink.report(found)

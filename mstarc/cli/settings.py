@@ -1,0 +1,78 @@
+"""Options that several commands share, and the files and stages that they name."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from mstarc import driver
+from mstarc.cli.inputs import read_source, read_sources
+from mstarc.diagnostics import DiagnosticSink, did_you_mean
+from mstarc.options import CompileOptions
+from mstarc.source import SourceFile
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def placement_option(command: Command) -> Command:
+    """`--placement`, any number of times."""
+    return click.option(
+        "--placement",
+        "placements",
+        multiple=True,
+        metavar="DEVICES",
+        help="Devices to place on: cpu, 2xcpu, 1xH200 …; may be given again. [default: cpu]",
+    )(command)
+
+
+def deployment_option(command: Command) -> Command:
+    """`--deployment`, any number of times."""
+    return click.option(
+        "--deployment",
+        "deployments",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="A deployment file that says where nodes run; may be given again.",
+    )(command)
+
+
+def sizes_option(command: Command) -> Command:
+    """`--sizes`."""
+    return click.option(
+        "--sizes",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Sizes that replace config values: a .yaml, or a checkpoint's config.json.",
+    )(command)
+
+
+def stage_option(*names: str, **settings: Any) -> Callable[[Command], Command]:
+    """An option whose value is a stage or a pass."""
+    return click.option(*names, metavar="STAGE", callback=_known_stage, **settings)
+
+
+def _known_stage(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value is None or value in (known := driver.stage_names()):
+        return value
+    nearest = did_you_mean(value, known)
+    remedy = f"did you mean `{nearest[0]}`?" if nearest else f"there are {', '.join(known)}"
+    raise click.BadParameter(f"there is no stage `{value}`; {remedy}", context, option)
+
+
+def read_inputs(
+    spec: Path,
+    placements: tuple[str, ...],
+    deployments: tuple[Path, ...],
+    sizes: Path | None,
+    sink: DiagnosticSink,
+) -> tuple[SourceFile, CompileOptions] | None:
+    """The spec and what it is compiled with; none when a file could not be read."""
+    source = read_source(spec, sink)
+    options = CompileOptions(
+        placements=placements,
+        deployments=tuple(read_sources(deployments, sink)),
+        sizes=None if sizes is None else read_source(sizes, sink),
+    )
+    return None if source is None or sink.has_errors else (source, options)
