@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from mstarc.analysis.sizes import kv_row_bytes, weight_bytes
-from mstarc.deployment import DeviceKind
+from mstarc.deployment import Deployment, DeviceKind
 from mstarc.ir.exprs import Const, Option
 from mstarc.ir.graph import Context, Node, Program
 
@@ -23,6 +23,18 @@ class Limits:
     tokens: int
     page_tokens: int = PAGE_TOKENS
     pages: int | None = None
+
+
+def limits_of(deployment: Deployment | None, kind: DeviceKind) -> Limits:
+    """What a deployment says, else the defaults of the device kind."""
+    if deployment is None:
+        return Limits(requests=kind.max_requests, tokens=kind.max_tokens)
+    return Limits(
+        requests=deployment.max_requests.value if deployment.max_requests else kind.max_requests,
+        tokens=deployment.max_seq_len.value if deployment.max_seq_len else kind.max_tokens,
+        page_tokens=deployment.page_tokens.value if deployment.page_tokens else PAGE_TOKENS,
+        pages=deployment.max_pages.value if deployment.max_pages else None,
+    )
 
 
 def pages_of(program: Program, node: Node, limits: Limits) -> int:

@@ -1,10 +1,10 @@
 """Choose a rank for each node: exactly, by branch and bound over all ways to group the nodes.
 
-The best placement has the least of, in this order: the seconds a request of the busiest rank, then
-of the second, and so on, where differences below `GRAIN` of the whole load are ties (the costs are
-estimates); the seconds lost between ranks; the busiest rank's seconds as they are; then the first
-grouping in node order. Ranks are alike, so groups are numbered in the order in which the program
-names their first node.
+The best placement has the least of, in this order: the busiest rank's seconds a request, where
+differences below `GRAIN` of the whole load are ties (the costs are estimates); the seconds lost
+between ranks; the seconds of the busiest rank, of the second, and so on, as they are; then the
+first grouping in node order. Ranks are alike, so groups are numbered in the order in which the
+program names their first node.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class Problem:
     capacity_bytes: int
 
 
-Key = tuple[tuple[int, ...], float, float, tuple[int, ...]]
+Key = tuple[int, float, list[float], tuple[int, ...]]
 
 
 def search(problem: Problem) -> dict[str, int] | None:
@@ -56,13 +56,14 @@ class _Search:
         return ceil(round(seconds / self.grain, 9)) if self.grain else 0
 
     def place(self, index: int, groups: int, lost: float) -> None:
-        # Loads only grow, and so does each place of the sorted list: this bounds what follows.
-        bound = (tuple(sorted(map(self.steps, self.loads), reverse=True)), lost)
+        # Both only grow: this bounds what follows.
+        bound = (self.steps(max(self.loads)), lost)
         if self.best is not None and bound > self.best[:2]:
             return
         if index == len(self.order):
             canonical = self.canonical()
-            key = (*bound, max(self.loads), tuple(canonical[name] for name in self.problem.nodes))
+            loads = sorted(self.loads, reverse=True)
+            key = (*bound, loads, tuple(canonical[name] for name in self.problem.nodes))
             if self.best is None or key < self.best:
                 self.best, self.best_ranks = key, canonical
             return

@@ -12,13 +12,15 @@ from mstarc.ir.graph import Program
 class PassContext:
     """`devices` or `deployment` says where: with both, the deployment's ranks are among `devices`.
 
-    `weight_bytes` are measured sizes by node, which go before declared ones.
+    `weight_bytes` are measured sizes by node, which go before declared ones. With
+    `require_graphs` a device call that no capture region holds is an error.
     """
 
     sink: DiagnosticSink
     devices: Devices | None = None
     deployment: Deployment | None = None
     weight_bytes: Mapping[str, int] = field(default_factory=dict)
+    require_graphs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

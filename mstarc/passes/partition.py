@@ -17,9 +17,9 @@ from dataclasses import replace
 
 from mstarc.analysis.control import Point, control_path
 from mstarc.analysis.sizes import bytes_of_type
-from mstarc.ir.graph import Call, Each, Hop, Loop, Machine, Program
+from mstarc.analysis.types import types_in
+from mstarc.ir.graph import Hop, Machine, Program
 from mstarc.ir.types import Type
-from mstarc.ir.walking import definitions_of, statements_of
 from mstarc.passes.context import PassContext
 
 
@@ -134,18 +134,11 @@ def _carried(points: list[Point], index: int, after: int, needed: Needs, held: H
 
 
 def _types(program: Program, machine: Machine) -> dict[str, Type]:
-    types: dict[str, Type] = {value.name: value.type for value in machine.registers}
-    for walk in program.walks:
-        prefix = f"{walk.name}/"
-        types.update((prefix + value.name, value.type) for value in walk.parameters)
-        for statement in statements_of(walk.body):
-            values = list(definitions_of(statement))
-            if isinstance(statement, Loop):
-                values.extend(carry.value for carry in statement.carries)
-            types.update((prefix + value.name, value.type) for value in values)
-    for state in machine.states:
-        for statement in statements_of(state.body):
-            if isinstance(statement, Call | Each):
-                names = statement.names if isinstance(statement, Each) else statement.results
-                types.update((value.name, value.type) for value in names if value is not None)
-    return types
+    walks = {walk.name for walk in program.walks}
+    found: dict[str, Type] = {}
+    for name, types, _ in types_in(program):
+        if name in walks:
+            found.update((f"{name}/{value}", type_) for value, type_ in types.items())
+        elif name.startswith(f"{machine.name}."):
+            found.update(types)
+    return found

@@ -10,14 +10,25 @@ from time import perf_counter
 from mstarc.diagnostics import InternalError
 from mstarc.ir.graph import Program
 from mstarc.ir.verify import verify
+from mstarc.passes.canonicalize import canonicalize
 from mstarc.passes.context import PassContext, PassEntry
+from mstarc.passes.find_capture_regions import find_capture_regions
 from mstarc.passes.partition import partition
 from mstarc.passes.place import place
+from mstarc.passes.plan_memory import plan_memory
+from mstarc.passes.size_chunk_buffers import size_chunk_buffers
 
 PIPELINE: tuple[PassEntry, ...] = (
+    # First: costs and regions should not count what can never run.
+    PassEntry(name="canonicalize", run=canonicalize),
     PassEntry(name="place", run=place),
     # After placement: hops are edges between ranks.
     PassEntry(name="partition", run=partition),
+    # After placement: a capture region may not span ranks.
+    PassEntry(name="find-capture-regions", run=find_capture_regions),
+    PassEntry(name="size-chunk-buffers", run=size_chunk_buffers),
+    # Last: it counts hops, regions and rings.
+    PassEntry(name="plan-memory", run=plan_memory),
 )
 
 Observer = Callable[[str, Program, float], None]

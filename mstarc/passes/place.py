@@ -22,9 +22,9 @@ Not here: what crosses ranks (partition), and whether everything fits to the byt
 from dataclasses import replace
 
 from mstarc.analysis.costs import Costs, costs_of
-from mstarc.analysis.memory import PAGE_TOKENS, Limits, node_bytes
+from mstarc.analysis.memory import Limits, limits_of, node_bytes
 from mstarc.analysis.placement_search import Problem, search
-from mstarc.deployment import Deployment, Devices, parse_devices
+from mstarc.deployment import Devices, parse_devices
 from mstarc.deployment.layout import resolve_layout
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
 from mstarc.ir.graph import Assignment, Call, Device, Placement, Program, Statement
@@ -35,7 +35,7 @@ from mstarc.passes.context import PassContext
 def place(program: Program, context: PassContext) -> Program:
     """The program with its placement, and the ranks of each call."""
     devices = _devices(context)
-    limits = limits_of(context.deployment, devices)
+    limits = limits_of(context.deployment, devices.kind)
     costs = costs_of(program, devices.kind, context.weight_bytes)
     if context.deployment is not None:
         layout = resolve_layout(context.deployment, program, devices.count, context.sink)
@@ -83,19 +83,6 @@ def _devices(context: PassContext) -> Devices:
         devices = deployment.devices or parse_devices(f"{deployment.rank_count}xcpu")
     assert devices is not None
     return devices
-
-
-def limits_of(deployment: Deployment | None, devices: Devices) -> Limits:
-    """What a deployment says, else the defaults of the devices' kind."""
-    kind = devices.kind
-    if deployment is None:
-        return Limits(requests=kind.max_requests, tokens=kind.max_tokens)
-    return Limits(
-        requests=deployment.max_requests.value if deployment.max_requests else kind.max_requests,
-        tokens=deployment.max_seq_len.value if deployment.max_seq_len else kind.max_tokens,
-        page_tokens=deployment.page_tokens.value if deployment.page_tokens else PAGE_TOKENS,
-        pages=deployment.max_pages.value if deployment.max_pages else None,
-    )
 
 
 def _search(

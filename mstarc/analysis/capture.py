@@ -1,0 +1,96 @@
+"""Why a call cannot be in a CUDA graph, or that it can.
+
+A graph replays fixed work on buffers of fixed shapes. So a call is fit for one when its node runs
+on a device, and every tensor that it takes and gives has a size that the plan knows. A free dim of
+a parameter is known where the argument fixes it: a constant list, or a value of static type.
+"""
+
+from collections.abc import Mapping
+
+from mstarc.ir.exprs import Const, Expr, Local
+from mstarc.ir.graph import Call, Node, Op
+from mstarc.ir.types import (
+    Dim,
+    DimBinary,
+    DimConst,
+    DimUnknown,
+    DimVar,
+    OptionalType,
+    ScalarType,
+    TensorType,
+    Type,
+)
+
+Sizes = dict[str, int]
+
+
+def why_not_captured(node: Node, op: Op, call: Call, types: Mapping[str, Type]) -> str | None:
+    """The reason that a call is in no region, or None where it may be in one."""
+    name = f"`{node.name}.{op.name}`"
+    if node.engine == "host":
+        return f"{name} runs on the host"
+    sizes = bound_sizes(op, call, types)
+    for what, items in (("takes", op.parameters), ("gives", op.results)):
+        for item in items:
+            reason = _why_not_static(item.type, sizes)
+            if reason is not None:
+                return f"{name} {what} `{item.name}`, {reason}"
+    return None
+
+
+def bound_sizes(op: Op, call: Call, types: Mapping[str, Type]) -> Sizes:
+    """Free dims of an op that the arguments of a call fix."""
+    sizes: Sizes = {}
+    for argument, parameter in zip(call.arguments, op.parameters, strict=True):
+        wanted = _tensor(parameter.type)
+        if wanted is None:
+            continue
+        for dim, size in zip(wanted.dims, _known_dims(argument, types), strict=False):
+            if isinstance(dim, DimVar) and size is not None:
+                sizes[dim.name] = size
+    return sizes
+
+
+def _tensor(type_: Type) -> TensorType | None:
+    if isinstance(type_, OptionalType):
+        type_ = type_.item
+    return type_ if isinstance(type_, TensorType) else None
+
+
+def _known_dims(argument: Expr, types: Mapping[str, Type]) -> list[int | None]:
+    match argument:
+        case Const(tuple() as items):
+            return [len(items)]
+        case Local(name) if name in types:
+            given = _tensor(types[name])
+            dims = given.dims if given is not None else ()
+            return [dim.value if isinstance(dim, DimConst) else None for dim in dims]
+        case _:
+            return []
+
+
+def _why_not_static(type_: Type, sizes: Sizes) -> str | None:
+    if isinstance(type_, ScalarType) and type_.kind == "str":
+        return "a string, which only the host knows"
+    tensor = _tensor(type_)
+    for dim in tensor.dims if tensor is not None else ():
+        reason = _why_unknown(dim, sizes)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _why_unknown(dim: Dim, sizes: Sizes) -> str | None:
+    match dim:
+        case DimUnknown():
+            return "whose length only the run knows (`?`)"
+        case DimVar(name, _) if name in sizes:
+            return None
+        case DimVar(name, True):
+            return f"whose size `{name}` differs by request"
+        case DimVar(name, _):
+            return f"whose size `{name}` differs by call"
+        case DimBinary(_, left, right):
+            return _why_unknown(left, sizes) or _why_unknown(right, sizes)
+        case _:
+            return None
