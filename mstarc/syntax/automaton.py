@@ -38,7 +38,7 @@ class Automaton:
     def taken(self) -> tuple[str, ...]:
         """All terminals that can come next, in alphabetical order."""
         row = self.rows[self.states[-1]]
-        return tuple(sorted(t for t in row if t.isupper() or t[0] in "_$" if self.takes(t)))
+        return tuple(sorted(t for t in row if t == t.upper() and self.takes(t)))
 
     def reduce_for(self, terminal: str) -> bool:
         """Finish what is finished before `terminal`; whether that can be taken then."""

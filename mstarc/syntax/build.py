@@ -355,7 +355,7 @@ class TreeBuilder(StmtBuilder, ExprBuilder):
         condition: ast.Expr | None,
         *states: ast.StateDecl,
     ) -> ast.MachineDecl:
-        if not states:
+        if not states and not self.has_findings(start, end):
             self.report(
                 "MS0115", name.span, f"machine `{name.text}` has no state", "it could do nothing"
             )

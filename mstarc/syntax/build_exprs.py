@@ -33,6 +33,10 @@ class ExprBuilder:
         primary = Label(span=span, text=label)
         self.sink.report(Diagnostic(code=code, message=message, primary=primary, helps=helps))
 
+    def has_findings(self, start: int, end: int) -> bool:
+        """Whether something in the range has been reported."""
+        return any(start <= found.primary.span.start <= end for found in self.sink.diagnostics)
+
     def declared(self, name: ast.Name) -> ast.Name:
         """`name`, which values are later read by: refused if the language has it (MS0106)."""
         if name.text in RESERVED:

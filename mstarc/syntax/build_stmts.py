@@ -173,7 +173,7 @@ class StmtBuilder(ExprBuilder):
         )
 
     def match_(self, start: int, end: int, subject: ast.Name, *arms: ast.Arm) -> ast.Match:
-        if not arms:
+        if not arms and not self.has_findings(start, end):
             self.report(
                 "MS0115",
                 subject.span,
@@ -204,10 +204,11 @@ class StmtBuilder(ExprBuilder):
         items, rest = names[: len(streams)], names[len(streams) :]
         if len(items) < len(streams) or len(rest) > 1:
             many = f"{len(streams)} streams are" if len(streams) > 1 else "one stream is"
+            noun = "name" if len(names) == 1 else "names"
             self.report(
                 "MS0120",
                 names[-1].span,
-                f"{many} read as {len(names)} names",
+                f"{many} read as {len(names)} {noun}",
                 "a name for the chunk of each stream, and one more for whether it is the last",
             )
         if isinstance(body, ast.RunCall):

@@ -8,14 +8,15 @@ So one run reports several mistakes, and one mistake is reported once.
 from dataclasses import dataclass
 from typing import Any
 
-from mstarc.diagnostics import Diagnostic, DiagnosticSink, Edit, Fix, Label
+from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
 from mstarc.source import SourceFile, Span
 from mstarc.syntax import ast
 from mstarc.syntax.automaton import Automaton, open_constructs, takes
-from mstarc.syntax.braces import DECLARATION_WORDS, PairedTokens, deepest_bracket, pair_braces
+from mstarc.syntax.braces import DECLARATION_WORDS, PairedTokens, pair_braces
 from mstarc.syntax.build import TreeBuilder
 from mstarc.syntax.comments import attached_docs, doc_text
-from mstarc.syntax.errors import Finding, Situation, explain
+from mstarc.syntax.errors import explain
+from mstarc.syntax.situation import Finding, Situation
 from mstarc.syntax.tables import END, Tables, load_tables
 from mstarc.syntax.tokens import (
     END_OF_TEXT,
@@ -25,13 +26,11 @@ from mstarc.syntax.tokens import (
     NAME,
     STRING,
     Token,
-    TokenList,
     read_tokens,
     string_value,
 )
+from mstarc.syntax.version import checked_start
 from mstarc.syntax.words import RESERVED
-
-LANGUAGE_VERSION = 1
 
 MOST_ERRORS = 50
 """After so many mistakes in one file the rest is not read."""
@@ -79,72 +78,13 @@ def parse(source: SourceFile, sink: DiagnosticSink) -> ast.Spec | None:
     file, another version of the language, brackets too deep.
     """
     read = read_tokens(source, sink)
-    tokens = _checked_start(read, source, sink)
+    tokens = checked_start(read, source, sink)
     if tokens is None:
         return None
     paired = pair_braces(tokens, source, sink)
     docs = {start: doc_text(comments) for start, comments in attached_docs(read).items()}
     builder = TreeBuilder(source, docs, sink)
     return _Parser(source, paired, builder, sink).run()
-
-
-def _checked_start(
-    read: TokenList, source: SourceFile, sink: DiagnosticSink
-) -> tuple[Token, ...] | None:
-    """The tokens, if they can be those of a spec of this version (MS0107, MS0108, MS0121)."""
-    tokens = read.tokens
-    first = tokens[0]
-    if first.kind == END_OF_TEXT:
-        sink.error("MS0107", source.end_span, "the spec is empty", "expected `mstar 1`")
-        return None
-    too_deep = deepest_bracket(tokens)
-    if too_deep is not None:
-        span = Span(path=source.path, start=too_deep.start, end=too_deep.end)
-        sink.error("MS0121", span, "brackets are nested too deeply", "one too many")
-        return None
-    if first.text != "mstar":
-        _report_no_version(first, source, sink)
-        return tokens
-    number = tokens[1]
-    if number.kind != INT:
-        span = Span(path=source.path, start=first.start, end=first.end)
-        sink.error(
-            "MS0107", span, "`mstar` says no version", f"expected `mstar {LANGUAGE_VERSION}`"
-        )
-        virtual = Token(INT, str(LANGUAGE_VERSION), first.end, first.end, False, virtual=True)
-        return (first, virtual, *tokens[1:])
-    if int(number.text[:9]) != LANGUAGE_VERSION or len(number.text) > 9:
-        span = Span(path=source.path, start=number.start, end=number.end)
-        message = f"the spec is written in version {number.text[:20]} of the language"
-        primary = Label(span=span, text=f"this compiler reads version {LANGUAGE_VERSION}")
-        sink.report(
-            Diagnostic(code="MS0108", message=message, primary=primary).help(
-                "use a compiler that reads that version"
-            )
-        )
-        return None
-    return tokens
-
-
-def _report_no_version(first: Token, source: SourceFile, sink: DiagnosticSink) -> None:
-    line = f"mstar {LANGUAGE_VERSION}"
-    at = Span(path=source.path, start=0, end=0)
-    sink.report(
-        Diagnostic(
-            code="MS0107",
-            message="the spec does not say its version",
-            primary=Label(
-                span=Span(path=source.path, start=first.start, end=first.end),
-                text=f"expected `{line}` before this",
-            ),
-            helps=(f"begin the file with `{line}`",),
-            fix=Fix(
-                message=f"write `{line}`",
-                edits=(Edit(span=at, text=f"{line}\n\n"),),
-                applicability="safe",
-            ),
-        )
-    )
 
 
 @dataclass(slots=True)
@@ -226,7 +166,8 @@ class _Parser:
             word = "IN"
         if word is None or self.automaton.takes(word):
             return word or NAME
-        if text in RESERVED and "INT" in self.tables.rows[self.automaton.states[-1]]:
+        row = self.tables.rows[self.automaton.states[-1]]
+        if text in RESERVED and ("INT" in row or "EMIT" in row):
             return word
         return NAME
 
@@ -264,26 +205,42 @@ class _Parser:
         if finding is not None and not stuck:
             if finding.skip_line:
                 return self._next_line(number)
+            if finding.instead == "":
+                return number + 1
             if finding.instead is not None and self._take(self._meant(token, finding.instead)):
                 return number + 1
-        if not stuck and self._insert(number):
-            return number
-        if not stuck and token.kind == MARK and token.text not in "{}":
-            following = self.tokens[number + 1]
-            terminal = self._terminal(following)
-            if terminal is not None and self.automaton.takes(terminal):
+        if not stuck and not (finding is not None and finding.is_certain):
+            if self._insert(number):
+                return number
+            if self._can_leave_out(number):
                 return number + 1
         target = self._recover(number + 1 if stuck else number)
         progress.quiet_until = target + QUIET_TOKENS
         return target
 
+    def _can_leave_out(self, number: int) -> bool:
+        token = self.tokens[number]
+        if token.kind != MARK or token.text in "{}":
+            return False
+        terminal = self._terminal(self.tokens[number + 1])
+        return terminal is not None and self.automaton.takes(terminal)
+
     def _report(self, number: int) -> Finding | None:
-        if number < self.progress.quiet_until:
+        if number < self.progress.quiet_until or self._is_in_repaired(number):
             return None
         self.progress.errors += 1
         finding = explain(self._situation(number))
         self.sink.report(finding.diagnostic)
         return finding
+
+    def _is_in_repaired(self, number: int) -> bool:
+        """Whether a brace around a token was never closed, which has been reported."""
+        group = self.paired.group[number]
+        while group >= 0:
+            if self.tokens[self.paired.close[group]].virtual:
+                return True
+            group = self.paired.group[group]
+        return False
 
     def _situation(self, number: int) -> Situation:
         token = self.tokens[number]
@@ -338,7 +295,7 @@ class _Parser:
         """Put in the one mark that makes the token fit, if there is exactly one."""
         token = self.tokens[number]
         at = self.tokens[number - 1].end if number else 0
-        fitting = []
+        fitting: list[str] = []
         for text in dict.fromkeys(_INSERTED):
             terminal = self.tables.marks.get(text)
             if terminal is None or not self.automaton.takes(terminal):
@@ -346,6 +303,9 @@ class _Parser:
             states = list(self.automaton.states)
             if self._fits_after(states, terminal, token):
                 fitting.append(text)
+        if token.first_on_line:
+            # A new line is rather the end of what is open than its next item.
+            fitting = [text for text in fitting if text in (")", "]")] or fitting
         if len(fitting) != 1:
             return False
         return self._take(Token(MARK, fitting[0], at, at, False, virtual=True))
@@ -392,7 +352,7 @@ class _Parser:
             elif token.first_on_line and self._can_begin(number, parentheses):
                 terminal = self.tables.words.get(token.text)
                 begins = terminal if token.text in _STARTERS else NAME
-                if begins is not None and self._drop_to_taker(begins, depth):
+                if begins is not None and self._drop_to_taker(begins, depth, as_item=True):
                     return number
             number += 1
         return number
@@ -406,14 +366,21 @@ class _Parser:
             return after.kind in (NAME, STRING, INT, FLOAT) or after.text in ("{", "(", "-", "[")
         return parentheses <= 0 and after.text in ("=", ":", ".", ",", "(")
 
-    def _drop_to_taker(self, terminal: str, depth: int) -> bool:
-        """Drop entries until `terminal` can come, `depth` braces being open; false if it can't."""
+    def _drop_to_taker(self, terminal: str, depth: int, *, as_item: bool = False) -> bool:
+        """Drop entries until `terminal` can come, `depth` braces being open; false if it can't.
+
+        `as_item`: it begins an item of a block or of the file, so the block could end there too.
+        """
+        closer = "RBRACE" if depth else END
         automaton = self.automaton
         for size in range(len(automaton.states), 0, -1):
             braces = automaton.braces[size - 1]
             if braces < depth:
                 return False
-            if braces == depth and automaton.takes(terminal, size):
-                automaton.drop_to(size)
-                return True
+            if braces != depth or not automaton.takes(terminal, size):
+                continue
+            if as_item and not automaton.takes(closer, size):
+                continue
+            automaton.drop_to(size)
+            return True
         return False

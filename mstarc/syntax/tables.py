@@ -157,11 +157,16 @@ def _shape(rule: Any) -> list[Any]:
 
 
 def _constructs(state: Any) -> list[str]:
-    under_way = {
-        str(item.rule.alias or item.rule.origin.name): item.index
-        for item in sorted(state, key=lambda item: (item.index, str(item.rule)))
-        if item.index > 0
-    }
+    """The rules that are known to have begun: by a word or mark, or since nothing else may have."""
+    under_way: dict[str, int] = {}
+    for item in sorted(state, key=lambda item: (item.index, str(item.rule))):
+        if item.index > 0:
+            first = item.rule.expansion[0]
+            begun = item.index > 1 or (first.is_term and first.name != "NAME")
+            name = str(item.rule.alias or item.rule.origin.name)
+            under_way[name] = item.index if begun else 0
+    if len(under_way) > 1:
+        under_way = {name: index for name, index in under_way.items() if index}
     return sorted(under_way, key=lambda name: (-under_way[name], name))
 
 

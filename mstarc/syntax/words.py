@@ -1,6 +1,6 @@
 """The words that values cannot be named by, and what the others are."""
 
-_STATEMENT_WORDS = (
+STATEMENT_WORDS = (
     *("send", "emit", "loop", "parallel", "when", "fork", "release", "run", "pull"),
     *("for", "match", "each", "mark", "let", "next"),
 )
@@ -9,5 +9,5 @@ _EXPRESSION_WORDS = (
     *("true", "false", "none"),
 )
 
-RESERVED = frozenset((*_STATEMENT_WORDS, *_EXPRESSION_WORDS))
+RESERVED = frozenset((*STATEMENT_WORDS, *_EXPRESSION_WORDS))
 """Words that are never names of values. Others are words only where the grammar takes them."""

@@ -1,0 +1,265 @@
+"""What people write who come from other languages: one function a habit, each with a test.
+
+A habit looks at a token that does not fit and answers if it knows what was meant.
+"""
+
+from collections.abc import Callable
+
+from mstarc.diagnostics import Edit, Fix
+from mstarc.syntax.situation import (
+    Finding,
+    Situation,
+    expected_text,
+    finding,
+    finding_with_fix,
+    form_of,
+    innermost,
+)
+from mstarc.syntax.tokens import NAME
+from mstarc.syntax.words import RESERVED
+
+
+def slashes_for_a_comment(situation: Situation) -> Finding | None:
+    """`layers : int = 28 // a comment`."""
+    slashes = [token for token in situation.line if token.text == "//"]
+    if not slashes:
+        return None
+    span = situation.span(slashes[0])
+    return Finding(
+        diagnostic=finding_with_fix(
+            "MS0111", span, "`//` does not begin a comment", "a comment begins with `#`", "#"
+        ),
+        skip_line=True,
+    )
+
+
+def word_of_another_language(situation: Situation) -> Finding | None:
+    """`component lm : kv_cache`, `if wants speech { … }`."""
+    token, before = situation.token, situation.before
+    if situation.takes("walk"):
+        words = _DECLARATION_WORDS
+    elif situation.takes("emit"):
+        words = _STATEMENT_WORDS
+    elif situation.takes("impl"):
+        words = _NODE_WORDS
+    elif before is not None and situation.takes("=") and situation.takes("."):
+        # The word was taken for the name of a value or of a node.
+        token, words = before, _STATEMENT_WORDS
+    else:
+        return None
+    if token.kind != NAME or token.text not in words:
+        return None
+    says, meant = words[token.text]
+    message = f"`{token.text}` is not a word of this language"
+    span = situation.span(token)
+    if meant is None or token is not situation.token:
+        return Finding(diagnostic=finding("MS0110", span, message, says), is_certain=True)
+    return Finding(diagnostic=finding_with_fix("MS0110", span, message, says, meant), instead=meant)
+
+
+def item_at_the_top(situation: Situation) -> Finding | None:
+    """`op step(…)` outside a node, `emit …` outside a walk."""
+    token = situation.token
+    if not situation.takes("walk") or token.kind != NAME or token.text not in _PLACES_OF_ITEMS:
+        return None
+    place = _PLACES_OF_ITEMS[token.text]
+    return Finding(
+        diagnostic=finding(
+            "MS0109",
+            situation.span(token),
+            f"`{token.text}` stands outside of any block",
+            f"belongs in {place}",
+        ),
+        is_certain=True,
+    )
+
+
+def comma_between_items(situation: Situation) -> Finding | None:
+    """`config { a : int = 1, b : int = 2 }`."""
+    token, after = situation.token, situation.after
+    items = ("config_item", "config", "request", "in_field", "out_field", "opt_field", "block")
+    if token.text != "," or not situation.takes("}") or innermost(situation) not in items:
+        return None
+    if after is None or after.kind != NAME:
+        return None
+    span = situation.span(token)
+    fix = Fix(message="remove `,`", edits=(Edit(span=span, text=""),), applicability="safe")
+    says = "items stand one after the other"
+    diagnostic = finding("MS0112", span, "items of a block have no comma between them", says)
+    return Finding(diagnostic=diagnostic.help("remove `,`").with_fix(fix), instead="")
+
+
+def equals_for_an_arrow(situation: Situation) -> Finding | None:
+    """`emit speech = pcm`."""
+    token = situation.token
+    if token.text not in ("=", "->", "<", ":") or not situation.takes("<-"):
+        return None
+    verbs = [token.text for token in situation.line if token.text in ("send", "emit")]
+    verb = verbs[-1] if verbs else "send"
+    return Finding(
+        diagnostic=finding_with_fix(
+            "MS0113",
+            situation.span(token),
+            f"`{token.text}` stands where a value is sent",
+            f"`{verb}` takes its value after `<-`",
+            "<-",
+        ),
+        instead="<-",
+    )
+
+
+def block_by_indentation(situation: Situation) -> Finding | None:
+    """`node lm : kv_cache:` or a block that only its indentation shows."""
+    token = situation.token
+    if not situation.takes("{") or not (token.text == ":" or situation.is_indented):
+        return None
+    form = form_of(situation)
+    text = (
+        "a block begins with `{`" if form is None else f"the block of {form.noun} begins with `{{`"
+    )
+    diagnostic = finding(
+        "MS0114", situation.span(token), "a block stands without braces", text
+    ).help("put the block in `{ … }`; line breaks and indentation mean nothing")
+    return Finding(diagnostic=diagnostic, is_certain=True)
+
+
+def yaml_key(situation: Situation) -> Finding | None:
+    """`model: orpheus`, `nodes:`."""
+    key, colon = situation.before, situation.token
+    if situation.takes("walk") and situation.after is not None:
+        key, colon = situation.token, situation.after
+    if colon.text != ":" or key is None or key.kind != NAME or not key.first_on_line:
+        return None
+    if key is situation.before and key.text not in ("model", "config", "request", "machine"):
+        return None
+    says = "declarations have no `:` after their word"
+    if key.text in ("nodes", "walks", "streams", "machines", "states"):
+        says = f"each {key.text[:-1]} is declared by itself"
+    return Finding(
+        diagnostic=finding(
+            "MS0114",
+            situation.span(key).cover(situation.span(colon)),
+            "this is written as YAML",
+            says,
+        ).help("`model name`, `config { … }`, `request { … }`, `node name : engine { … }`"),
+        is_certain=True,
+    )
+
+
+def reserved_name(situation: Situation) -> Finding | None:
+    """`next = 3`, or a word of the language where a value is expected."""
+    token, before = situation.token, situation.before
+    word = token
+    if token.text == "=" and before is not None and before.text in RESERVED:
+        word = before
+    elif token.text not in RESERVED or not {"NAME", "INT"} <= situation.taken:
+        return None
+    expected = expected_text(situation)
+    text = f"expected {expected}" if word is token and expected else "cannot be the name of a value"
+    return Finding(
+        diagnostic=finding(
+            "MS0106", situation.span(word), f"`{word.text}` is a word of the language", text
+        ),
+        is_certain=True,
+    )
+
+
+def stream_without_policy(situation: Situation) -> Finding | None:
+    """`stream codes : i64 tail drop`."""
+    if not situation.takes("chunk") or innermost(situation) != "stream":
+        return None
+    if not situation.token.first_on_line and situation.token.text not in ("tail", "empty", "}"):
+        return None
+    before = situation.before
+    assert before is not None
+    return Finding(
+        diagnostic=finding(
+            "MS0116",
+            situation.span(before),
+            "a stream says nothing about its chunks",
+            "expected `chunk` after this",
+        ).help("write `chunk fixed(1)` for one item at a time")
+    )
+
+
+def loop_without_bound(situation: Situation) -> Finding | None:
+    """`loop { … }`, `loop while token != eos { … }`."""
+    words = [token.text for token in situation.line[-3:-1]]
+    if words[-1:] == ["loop"] and situation.takes("max"):
+        loop = situation.line[-2]
+    elif words[:1] == ["loop"] and words[1] in ("while", "until", "as", "carry", "collect"):
+        loop = situation.line[-3]
+    else:
+        return None
+    return Finding(
+        diagnostic=finding(
+            "MS0117", situation.span(loop), "a loop has no bound", "may never end"
+        ).help("write `loop n times`, or `loop max n` with a condition"),
+        is_certain=True,
+    )
+
+
+HABITS: tuple[Callable[[Situation], Finding | None], ...] = (
+    slashes_for_a_comment,
+    yaml_key,
+    word_of_another_language,
+    item_at_the_top,
+    comma_between_items,
+    equals_for_an_arrow,
+    stream_without_policy,
+    loop_without_bound,
+    block_by_indentation,
+    reserved_name,
+)
+
+_PLACES_OF_ITEMS = {
+    **dict.fromkeys(("op", "impl", "weights", "shards", "kv", "sample", "contexts"), "a node"),
+    **dict.fromkeys(("send", "emit", "loop", "parallel", "pull"), "a walk"),
+    **dict.fromkeys(("for", "match", "each", "next"), "a machine's state"),
+    **dict.fromkeys(("fork", "release", "run", "mark", "when"), "a walk or a machine's state"),
+    **dict.fromkeys(("in", "out", "opt"), "the request block"),
+    "state": "a machine",
+}
+
+_DECLARATION_WORDS: dict[str, tuple[str, str | None]] = {
+    "component": ("a block of a model is a `node`", "node"),
+    "submodule": ("a block of a model is a `node`", "node"),
+    "module": ("a block of a model is a `node`", "node"),
+    "graph": ("a path through the nodes is a `walk`", "walk"),
+    "pipeline": ("a path through the nodes is a `walk`", "walk"),
+    "def": ("a path through the nodes is a `walk`", "walk"),
+    "fn": ("a path through the nodes is a `walk`", "walk"),
+    "partition": ("what chooses walks is a `machine`", "machine"),
+    "schedule": ("what chooses walks is a `machine`", "machine"),
+    "edge": ("calls are joined by the names of their values", None),
+    "inputs": ("inputs stand in `request { in … }`", None),
+    "outputs": ("outputs stand in `request { out … }`", None),
+    "import": ("a spec is one whole file", None),
+    "const": ("constants stand in `config { … }`", None),
+    "var": ("a static value is declared with `let`", "let"),
+}
+
+_STATEMENT_WORDS: dict[str, tuple[str, str | None]] = {
+    "if": ("a static choice is a `when`", "when"),
+    "elif": ("the other branch is `else when`", None),
+    "while": ("a loop has a bound: `loop max n while …`", None),
+    "repeat": ("a loop is `loop n times`", None),
+    "return": ("results are the values of their names when the walk ends", None),
+    "yield": ("`emit` gives a value to the client, `send` to a stream", None),
+    "switch": ("kinds of parts are told apart by `match`", "match"),
+    "goto": ("the next state is named by `next`", "next"),
+    "var": ("a value has a name by `name = …`", None),
+    "const": ("a value has a name by `name = …`", None),
+    "await": ("a stream's next item is `pull stream`", None),
+}
+
+_NODE_WORDS: dict[str, tuple[str, str | None]] = {
+    "class": ("the class is named by `impl`", "impl"),
+    "def": ("what a node can do is an `op`", "op"),
+    "fn": ("what a node can do is an `op`", "op"),
+    "method": ("what a node can do is an `op`", "op"),
+    "kv_cache": ("the cache's sizes stand in `kv { … }`", "kv"),
+    "sampling": ("a sampler is `sample { … }`", "sample"),
+    "context": ("contexts are named by `contexts`", "contexts"),
+    "checkpoint": ("a checkpoint is named by `weights`", "weights"),
+}
