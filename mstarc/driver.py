@@ -15,6 +15,7 @@ from mstarc.names import Resolved, resolve
 from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
 from mstarc.syntax.parser import parse
+from mstarc.syntax.printer import print_spec
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -84,6 +85,29 @@ def check(spec: SourceFile) -> Outcome:
     job = _job((spec,), CompileOptions())
     _front_half(spec, job)
     return job.outcome()
+
+
+def format_spec(spec: SourceFile) -> Outcome:
+    """The spec in its canonical form, under its own path."""
+    job = _job((spec,), CompileOptions())
+    tree = job.run("parse", parse, spec, job.sink)
+    if tree is None or job.sink.has_errors:
+        return job.outcome()
+    return job.outcome({spec.path: job.run("print", print_spec, tree, spec)})
+
+
+def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
+    """The front half's findings."""
+    job = _job((spec,), options)
+    _front_half(spec, job)
+    return job.outcome()
+
+
+def stage_names() -> tuple[str, ...]:
+    """Every stage and pass that a command may stop after, in order."""
+    from mstarc.passes.pipeline import pass_names
+
+    return ("parse", "resolve", *pass_names())
 
 
 def _job(sources: Iterable[SourceFile], options: CompileOptions) -> _Job:
