@@ -103,6 +103,15 @@ def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
     return job.outcome()
 
 
+def check_plan(folder: str, files: Mapping[str, bytes]) -> Outcome:
+    """Whether a plan is as it was written; `files` is all that its folder holds."""
+    from mstarc.codegen.integrity import check_files
+
+    job = _job((), CompileOptions())
+    job.run("check", check_files, folder, files, job.sink)
+    return job.outcome()
+
+
 def stage_names() -> tuple[str, ...]:
     """Every stage and pass that a command may stop after, in order."""
     from mstarc.passes.pipeline import pass_names

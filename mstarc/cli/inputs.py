@@ -1,8 +1,9 @@
 """Read the files that a command line names."""
 
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from mstarc.codegen.integrity import is_part_of_plan
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
 from mstarc.source import SourceFile, Span
 
@@ -30,6 +31,27 @@ def read_sources(paths: Iterable[Path], sink: DiagnosticSink) -> list[SourceFile
     """The texts that could be read, in order; the sink knows about the others."""
     found = (read_source(path, sink) for path in paths)
     return [source for source in found if source is not None]
+
+
+def read_folder(folder: Path, sink: DiagnosticSink) -> dict[str, bytes] | None:
+    """The files in a plan's folder by path inside it; none and a finding (MS0002, MS0008)."""
+    name = shown_path(folder)
+    if not folder.is_dir():
+        note = "it is not a folder" if folder.exists() else "no such folder"
+        _report(sink, "MS0008", name, f"`{name}` is not a plan", note)
+        return None
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        inside = PurePosixPath(path.relative_to(folder).as_posix())
+        if not is_part_of_plan(inside) or path.is_dir():
+            continue
+        try:
+            files[str(inside)] = path.read_bytes()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            _report(sink, "MS0002", shown_path(path), f"`{path}` could not be read", reason.lower())
+            return None
+    return files
 
 
 def shown_path(path: Path) -> str:
