@@ -243,15 +243,17 @@ class Flattener:
             )
         arguments = tuple(self.expr(argument, scope) for argument in call.arguments)
         results = tuple(None if r is None else self.define(r, scope) for r in call.results)
+        contexts = self.signatures.nodes[call.node].contexts
+        is_default = not contexts or call.context in (None, contexts[0].name)
         op = CallOp(
             node=call.node,
             op=call.op,
             arguments=arguments,
             results=results,
-            context=call.context,
+            context=None if is_default else call.context,
             site=call.site,
             line=self.line(call.span),
-            text=call_text(call),
+            text=call_text(call) + ("" if is_default else f" on {call.context}"),
         )
         self._check_arguments(op, call.span)
         self.drafting.call(call, op, scope.place)

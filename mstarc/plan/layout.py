@@ -241,7 +241,7 @@ class Numbering:
             sends=sends_of(actions),
             emits=emits_of(actions),
             then=self._target(draft, flow),
-            why="host" if host else why_eager(calls, region, self.program, signatures),
+            why="host" if host else why_eager(calls, region, signatures),
         )
 
     def _region(self, draft: Draft) -> Region | None:

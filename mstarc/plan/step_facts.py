@@ -1,7 +1,9 @@
 """What a step sends, emits, reads and needs, from its actions."""
 
 from mstarc.ir.exprs import Const, Expr, Local
-from mstarc.ir.graph import Program, Region
+from mstarc.ir.graph import Region
+from mstarc.ir.text import format_dim
+from mstarc.ir.types import DimConst, TensorType
 from mstarc.ir.walking import locals_of
 from mstarc.plan.actions import (
     Action,
@@ -161,22 +163,17 @@ def _added_up(grows: list[Grow]) -> tuple[Grow, ...]:
     return tuple(added)
 
 
-def why_eager(
-    calls: list[CallOp], region: Region | None, program: Program, signatures: Signatures
-) -> str:
-    """Why no region holds a step's calls; empty where one does, or where there are none."""
+def why_eager(calls: list[CallOp], region: Region | None, signatures: Signatures) -> str:
+    """Why no region holds a step's calls, short; empty where one does, or where it has none."""
     if region is not None or not calls:
         return ""
-    reasons = {call.site: call.reason for call in program.uncaptured}
-    for call in calls:
-        if call.site in reasons:
-            return f"eager: {reasons[call.site]}"
     for call in calls:
         op = signatures.op(call)
         sizes = [(p.name, p.type) for p in op.parameters] + [(r.name, r.type) for r in op.results]
         for name, type_ in sizes:
             if has_unknown_dim(type_):
-                return f"eager: only the run knows the size of {name}"
-            if has_free_dim(type_):
-                return f"eager: the size of {name} differs from request to request"
+                return f"eager: size of {name} unknown"
+            if isinstance(type_, TensorType) and not type_.is_static:
+                free = [format_dim(dim) for dim in type_.dims if not isinstance(dim, DimConst)]
+                return f"eager: free dim {free[0]}"
     return "eager"

@@ -120,10 +120,9 @@ def results_text(results: tuple[Value | None, ...]) -> str:
 
 
 def call_text(call: Call) -> str:
-    """`token = lm.step(token)`."""
+    """`token = lm.step(token)`, without its context."""
     arguments = ", ".join(map(spec_expr, call.arguments))
-    context = f" on {call.context}" if call.context is not None else ""
-    return f"{results_text(call.results)}{call.node}.{call.op}({arguments}){context}"
+    return f"{results_text(call.results)}{call.node}.{call.op}({arguments})"
 
 
 def run_text(run: Run) -> str:

@@ -1,0 +1,288 @@
+"""The bodies of steps, line by line."""
+
+from dataclasses import dataclass, field
+
+from mstarc.codegen.expressions import DeviceExprs, HostExprs
+from mstarc.codegen.pyrepr import LINE_LENGTH, layout_call, pyrepr
+from mstarc.ir.exprs import Const
+from mstarc.ir.types import Type
+from mstarc.plan.actions import (
+    Action,
+    CallOp,
+    EmitValue,
+    Gather,
+    Move,
+    Read,
+    Repeat,
+    Reset,
+    SendItem,
+    Test,
+    definitions_of,
+)
+from mstarc.plan.naming import identifier
+from mstarc.plan.plan import Constant, RankPlan, RunStep, Variable
+from mstarc.plan.signatures import Signatures, has_free_dim
+from mstarc.plan.step_facts import defined_in, used_in
+from mstarc.plan.words import type_text
+
+INDENT = 8
+
+
+@dataclass(slots=True, kw_only=True)
+class Line:
+    """One line of a body and the comment behind it."""
+
+    code: str
+    comment: str = ""
+    depth: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class BodyWriter:
+    """Writes the bodies of one rank. `used` collects the names that they need of machines.py."""
+
+    rank: RankPlan
+    variables: dict[str, Variable]
+    signatures: Signatures
+    used: set[str] = field(default_factory=set)
+
+    def body(self, step: RunStep) -> tuple[str, ...]:
+        """The lines of a step's method behind its docstring, indented."""
+        if step.kind == "host":
+            return _HostBody(self, step).lines()
+        return _DeviceBody(self, step).lines()
+
+    def prepare(self, step: RunStep) -> tuple[str, ...]:
+        """The lines of a step's prepare method; none where it needs none."""
+        lines = []
+        for grow in step.grows:
+            rows = str(grow.rows) if grow.of is None else f"self.{_attribute(grow.of)}.lengths(b)"
+            arguments = ["b", rows]
+            contexts = self.signatures.nodes[grow.node].contexts
+            if contexts and grow.context != contexts[0].name:
+                arguments.append(f"context={pyrepr(grow.context)}")
+            lines.append(f"        self.{_attribute(grow.node)}.grow({', '.join(arguments)})")
+        return tuple(lines)
+
+    def constant(self, const: Const) -> str:
+        """The attribute of a config list on the device."""
+        numbers = const.value
+        assert isinstance(numbers, tuple)
+        found: Constant = next(c for c in self.rank.constants if c.value == numbers)
+        return found.name
+
+
+def _attribute(name: str) -> str:
+    return identifier(name)
+
+
+class _Body:
+    """Names inside one step: short ones, as far as they tell its variables apart."""
+
+    def __init__(self, writer: BodyWriter, step: RunStep) -> None:
+        self.writer = writer
+        self.step = step
+        self.out: list[Line] = []
+        shorts: dict[str, list[str]] = {}
+        for name in dict.fromkeys((*used_in(step.actions), *defined_in(step.actions))):
+            shorts.setdefault(writer.variables[name].local, []).append(name)
+        self.names = {
+            name: short if len(names) == 1 else name
+            for short, names in shorts.items()
+            for name in names
+        }
+        self.collectors = {v.name for v in writer.variables.values() if v.storage == "collector"}
+
+    def name(self, variable: str) -> str:
+        return self.names[variable]
+
+    def type_of(self, variable: str) -> Type:
+        return self.writer.variables[variable].type
+
+    def add(self, code: str, comment: str = "", depth: int = 0) -> None:
+        self.out.append(Line(code=code, comment=comment, depth=depth))
+
+    def rendered(self) -> tuple[str, ...]:
+        lines = []
+        for line in self.out:
+            indent = " " * (INDENT + 4 * line.depth)
+            text = f"{indent}{line.code}"
+            if line.comment and len(text) + 4 + len(line.comment) <= LINE_LENGTH:
+                text += f"  # {line.comment}"
+            lines.append(text)
+        return tuple(lines)
+
+    def stores_behind(self, actions: tuple[Action, ...], index: int) -> list[str]:
+        """Variables that have their last value behind action `index`, and are kept."""
+        later = set(defined_in(actions[index + 1 :]))
+        action = actions[index]
+        names = [*definitions_of(action)]
+        if isinstance(action, Repeat):
+            names = [*defined_in(action.body), *names]
+        return [
+            name
+            for name in dict.fromkeys(names)
+            if name in self.step.stores and name not in later and name not in self.collectors
+        ]
+
+
+class _DeviceBody(_Body):
+    def __init__(self, writer: BodyWriter, step: RunStep) -> None:
+        super().__init__(writer, step)
+        self.exprs = DeviceExprs(self.name, writer.constant, writer.used)
+
+    def lines(self) -> tuple[str, ...]:
+        for name in self.step.loads:
+            self._load(name)
+        for index, action in enumerate(self.step.actions):
+            self._action(action, 0)
+            for name in self.stores_behind(self.step.actions, index):
+                self.add(f"self.{name}.put(b, {self.name(name)})")
+        return self.rendered()
+
+    def _load(self, name: str) -> None:
+        variable = self.writer.variables[name]
+        packed = name in self.step.packed
+        method = {
+            "register": "take",
+            "values": "pack" if packed else "stack",
+            "collector": "pack",
+        }[variable.storage]
+        self.add(f"{self.name(name)} = self.{name}.{method}(b)", self._shape(name))
+
+    def _shape(self, name: str) -> str:
+        type_ = self.type_of(name)
+        free = has_free_dim(type_)
+        return type_text(type_) + (" a request" if free and name in self.step.packed else "")
+
+    def _action(self, action: Action, depth: int) -> None:
+        match action:
+            case CallOp():
+                self._call(action, depth)
+            case Move(pairs=pairs):
+                targets = ", ".join(self.name(name) for name, _ in pairs)
+                values = ", ".join(
+                    self.exprs.render(value, self.type_of(name)) for name, value in pairs
+                )
+                self.add(f"{targets} = {values}", depth=depth)
+            case Read(stream=stream, result=result):
+                method = "pack" if result in self.step.packed else "window"
+                code = f"{self.name(result)} = self.{_attribute(stream)}.{method}(b)"
+                self.add(code, self._shape(result), depth)
+            case SendItem():
+                self._send(action, depth)
+            case EmitValue():
+                value = self.exprs.render(action.value)
+                where = _where(action.masked, action.when)
+                self.add(f"b.emit({pyrepr(action.output)}, {value}{where})", depth=depth)
+            case Test():
+                self._test(action, depth)
+            case Reset(collector=collector):
+                self.add(f"self.{collector}.reset(b)", depth=depth)
+            case Gather(collector=collector, value=value):
+                code = f"self.{collector}.append(b, {self.exprs.render(value)})"
+                self.add(code, f"collect {self.name_of_collector(collector)}", depth)
+            case Repeat():
+                self._repeat(action, depth)
+
+    def name_of_collector(self, name: str) -> str:
+        return self.writer.variables[name].local
+
+    def _call(self, call: CallOp, depth: int) -> None:
+        op = self.writer.signatures.op(call)
+        arguments = ["b"]
+        for parameter, argument in zip(op.parameters, call.arguments, strict=True):
+            text = self.exprs.render(argument, parameter.type)
+            if isinstance(argument, Const) and isinstance(argument.value, tuple):
+                packed = has_free_dim(parameter.type) and self._is_kv(call)
+                text = f"b.{'packed' if packed else 'stacked'}({text})"
+            arguments.append(text)
+        if call.context is not None:
+            arguments.append(f"context={pyrepr(call.context)}")
+        results = ["_" if name is None else self.name(name) for name in call.results]
+        head = f"self.{_attribute(call.node)}.{identifier(call.op)}"
+        if any(name is not None for name in call.results):
+            head = f"{', '.join(results)} = {head}"
+        comment = ", ".join("" if n is None else self._shape(n) for n in call.results)
+        text = layout_call(head, arguments, INDENT + 4 * depth)
+        self.add(text, "" if "\n" in text else comment, depth)
+
+    def _is_kv(self, call: CallOp) -> bool:
+        return self.writer.signatures.nodes[call.node].engine == "kv_cache"
+
+    def _send(self, send: SendItem, depth: int) -> None:
+        arguments = ["b", self.exprs.render(send.value)]
+        if send.masked or send.when is not None:
+            arguments.append(_where(send.masked, send.when)[2:])
+        if send.ends is not None:
+            arguments.append(f"ends={self.exprs.render(send.ends)}")
+        head = f"self.{_attribute(send.stream)}.append"
+        text = layout_call(head, arguments, INDENT + 4 * depth)
+        self.add(text, "" if "\n" in text else f"send {send.text}", depth)
+
+    def _test(self, test: Test, depth: int) -> None:
+        condition = "True" if test.condition is None else self.exprs.render(test.condition)
+        if test.negate:
+            assert test.condition is not None
+            condition = f"~({condition})"
+        target = "more = " if test.used else ""
+        self.add(f"{target}b.more({condition})", test.text, depth)
+
+    def _repeat(self, repeat: Repeat, depth: int) -> None:
+        index = "_" if repeat.index is None else identifier(repeat.index)
+        for name, _ in repeat.collects:
+            self.add(f"{self.name(name)}_passes = []", depth=depth)
+        self.add(f"for {index} in range({repeat.passes}):", repeat.text, depth)
+        for action in repeat.body:
+            self._action(action, depth + 1)
+        for name, value in repeat.collects:
+            code = f"{self.name(name)}_passes.append({self.exprs.render(value)})"
+            self.add(code, depth=depth + 1)
+        for name, _ in repeat.collects:
+            passes = f"{self.name(name)}_passes"
+            code = f"{self.name(name)} = self.ops.stack(*{passes})"
+            self.add(code, self._shape(name), depth)
+
+
+class _HostBody(_Body):
+    def __init__(self, writer: BodyWriter, step: RunStep) -> None:
+        super().__init__(writer, step)
+        self.exprs = HostExprs(self.name, writer.used)
+
+    def lines(self) -> tuple[str, ...]:
+        for name in self.step.loads:
+            self.add(f"{self.name(name)} = self.{name}.get(job)", type_text(self.type_of(name)))
+        for index, action in enumerate(self.step.actions):
+            self._action(action)
+            for name in self.stores_behind(self.step.actions, index):
+                self.add(f"self.{name}.set(job, {self.name(name)})")
+        return self.rendered()
+
+    def _action(self, action: Action) -> None:
+        match action:
+            case CallOp():
+                results = ["_" if name is None else self.name(name) for name in action.results]
+                head = f"self.{_attribute(action.node)}.{identifier(action.op)}"
+                if any(name is not None for name in action.results):
+                    head = f"{', '.join(results)} = {head}"
+                arguments = [self.exprs.render(argument) for argument in action.arguments]
+                self.add(layout_call(head, arguments, INDENT))
+            case Read(stream=stream, result=result):
+                code = f"{self.name(result)} = self.{_attribute(stream)}.chunk(job)"
+                self.add(code, type_text(self.type_of(result)))
+            case EmitValue(output=output, value=value):
+                self.add(f"job.emit({pyrepr(output)}, {self.exprs.render(value)})")
+            case Move(pairs=pairs):
+                targets = ", ".join(self.name(name) for name, _ in pairs)
+                values = ", ".join(self.exprs.render(value) for _, value in pairs)
+                self.add(f"{targets} = {values}")
+            case SendItem() | Test() | Reset() | Gather() | Repeat():
+                raise AssertionError(f"no host action: {action}")
+
+
+def _where(masked: bool, when: str | None) -> str:
+    """The mask of an effect: the loop goes on, and what admission has computed holds."""
+    masks = ["more"] if masked else []
+    if when is not None:
+        masks.append(f"b.option({pyrepr(when)})")
+    return f", where={' & '.join(masks)}" if masks else ""

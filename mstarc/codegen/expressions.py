@@ -1,0 +1,201 @@
+"""Expressions as Python: over a request at admission, over tensors in a step, on the host."""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from mstarc.codegen.pyrepr import pyrepr
+from mstarc.diagnostics import InternalError
+from mstarc.ir.exprs import (
+    Binary,
+    Const,
+    Expr,
+    Field,
+    Has,
+    Input,
+    LetRef,
+    Local,
+    LoopIndex,
+    Member,
+    Option,
+    PartAttribute,
+    Shape,
+    Slice,
+    TableItem,
+    Unary,
+    Wants,
+)
+from mstarc.ir.graph import Program
+from mstarc.ir.types import PartsType, ScalarType, TensorType, Type
+from mstarc.plan.naming import identifier
+
+_PRECEDENCE = {
+    "or": 1,
+    "and": 2,
+    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), 4),
+    **dict.fromkeys(("+", "-"), 8),
+    **dict.fromkeys(("*", "/", "//", "%"), 9),
+}
+_BITWISE = {"or": ("|", 5), "and": ("&", 7)}
+
+
+def constant_name(name: str) -> str:
+    """The name in `machines.py` of a config entry."""
+    return identifier(name).upper()
+
+
+class AdmissionExprs:
+    """Expressions over `request`, where lets and tables are local names."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.parts = [f.name for f in program.inputs if isinstance(f.type, PartsType)]
+        self.inputs = {f.name for f in program.inputs}
+
+    def render(self, expr: Expr, outer: int = 0) -> str:
+        """Python source with no more parentheses than it needs."""
+        match expr:
+            case Const(value, name):
+                return pyrepr(value) if name is None else constant_name(name)
+            case Option(name) | Input(name):
+                return f"request.{identifier(name)}"
+            case LetRef(name) | LoopIndex(name):
+                return identifier(name)
+            case TableItem(table, index):
+                return f"{identifier(table)}[{self.render(index)}]"
+            case Wants(output):
+                return _wrap(f"{pyrepr(output)} in request.wants", 4, outer)
+            case Has(name):
+                return self._has(name, outer)
+            case Unary("not", operand):
+                return _wrap(f"not {self.render(operand, 3)}", 3, outer)
+            case Unary(operator, operand):
+                return _wrap(f"{operator}{self.render(operand, 10)}", 10, outer)
+            case Binary(operator, left, right):
+                level = _PRECEDENCE[operator]
+                # A comparison of comparisons would be a chain.
+                low = level + 1 if level == 4 else level
+                text = f"{self.render(left, low)} {operator} {self.render(right, level + 1)}"
+                return _wrap(text, level, outer)
+            case Member(item, items):
+                return _wrap(f"{self.render(item, 5)} in {self.render(items, 5)}", 4, outer)
+            case Local() | PartAttribute() | Field() | Slice() | Shape():
+                raise InternalError(f"not known at admission: {expr}", stage="codegen")
+            case _:
+                assert_never(expr)
+
+    def _has(self, name: str, outer: int) -> str:
+        if name in self.inputs:
+            return _wrap(f"request.{identifier(name)} is not None", 4, outer)
+        parts = f"request.{identifier(self.parts[0])}"
+        return f"any(part.kind == {pyrepr(name)} for part in {parts})"
+
+
+class DeviceExprs:
+    """Expressions over tensors with a leading dim of one row a request.
+
+    `name_of` gives a variable's Python name, `list_of` that of a config list on the device.
+    """
+
+    def __init__(
+        self,
+        name_of: Callable[[str], str],
+        list_of: Callable[[Const], str],
+        used: set[str],
+    ) -> None:
+        self.name_of = name_of
+        self.list_of = list_of
+        self.used = used
+
+    def render(self, expr: Expr, type_: Type | None = None, outer: int = 0) -> str:
+        """Python source; `type_` is what a call expects here."""
+        match expr:
+            case Local(name):
+                return self.name_of(name)
+            case Const(value, name):
+                return self._constant(value, name, type_)
+            case Option(name) | LetRef(name):
+                return f"b.option({pyrepr(name)})"
+            case LoopIndex(name):
+                return self._number(identifier(name), type_)
+            case Unary("not", operand):
+                return _wrap(f"~{self.render(operand, None, 10)}", 10, outer)
+            case Unary(operator, operand):
+                return _wrap(f"{operator}{self.render(operand, None, 10)}", 10, outer)
+            case Binary(operator, left, right) if operator in _BITWISE:
+                symbol, level = _BITWISE[operator]
+                text = (
+                    f"{self.render(left, None, level)} {symbol} "
+                    f"{self.render(right, None, level + 1)}"
+                )
+                return _wrap(text, level, outer)
+            case Binary(operator, left, right):
+                level = _PRECEDENCE[operator]
+                low = level + 1 if level == 4 else level
+                text = (
+                    f"{self.render(left, None, low)} {operator} "
+                    f"{self.render(right, None, level + 1)}"
+                )
+                return _wrap(text, level, outer)
+            case Member(item, items):
+                return f"self.ops.isin({self.render(item)}, {self.render(items)})"
+            case Slice(value, axes):
+                inner = ", ".join([":", *(self._axis(axis) for axis in axes)])
+                return f"{self.render(value, None, 11)}[{inner}]"
+            case Shape("repeat", (value, times)):
+                return f"self.ops.repeat({self.render(value)}, {self.render(times)})"
+            case Shape(function, arguments):
+                return f"self.ops.{function}({', '.join(map(self.render, arguments))})"
+            case Input() | TableItem() | PartAttribute() | Wants() | Has() | Field():
+                raise InternalError(f"no device expression: {expr}", stage="codegen")
+            case _:
+                assert_never(expr)
+
+    def _constant(self, value: object, name: str | None, type_: Type | None) -> str:
+        if isinstance(value, tuple):
+            return f"self.{self.list_of(Const(value, name))}"
+        text = pyrepr(value)
+        if name is not None:
+            text = constant_name(name)
+            self.used.add(text)
+        return self._number(text, type_) if isinstance(value, int | float) else text
+
+    def _number(self, text: str, type_: Type | None) -> str:
+        if isinstance(type_, TensorType):
+            return f"b.full({text}, {pyrepr(type_.dtype)})"
+        assert type_ is None or isinstance(type_, ScalarType) or text in ("True", "False")
+        return text
+
+    def _axis(self, axis: Expr | tuple[Expr | None, Expr | None]) -> str:
+        if not isinstance(axis, tuple):
+            return self.render(axis)
+        start, stop = ("" if end is None else self.render(end) for end in axis)
+        return f"{start}:{stop}"
+
+
+class HostExprs:
+    """Arguments of a host op: values of one request."""
+
+    def __init__(self, name_of: Callable[[str], str], used: set[str]) -> None:
+        self.name_of = name_of
+        self.used = used
+
+    def render(self, expr: Expr) -> str:
+        """Python source."""
+        match expr:
+            case Local(name):
+                return self.name_of(name)
+            case Const(value, None):
+                return pyrepr(value)
+            case Const(_, str() as name):
+                self.used.add(constant_name(name))
+                return constant_name(name)
+            case Option(name) | LetRef(name):
+                return f"job.options[{pyrepr(name)}]"
+            case Input(name):
+                return f"job.input({pyrepr(name)})"
+            case _:
+                raise InternalError(f"no host expression: {expr}", stage="codegen")
+
+
+def _wrap(text: str, level: int, outer: int) -> str:
+    return f"({text})" if level < outer else text

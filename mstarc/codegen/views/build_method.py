@@ -1,0 +1,226 @@
+"""What a rank declares in `build`, and gives back in `release`."""
+
+from mstarc.codegen.expressions import constant_name
+from mstarc.codegen.pyrepr import layout_call, layout_dict, layout_tuple, pyrepr
+from mstarc.diagnostics import InternalError
+from mstarc.ir.exprs import Const, Expr, LetRef, Option
+from mstarc.ir.graph import Context, Op, Policy, Tail
+from mstarc.ir.types import DimConst, TensorType
+from mstarc.plan.naming import identifier
+from mstarc.plan.plan import NodePlan, NodeWeights, OutboxPlan, RankPlan, RingPlan, Variable
+
+_DEPTH = 8
+
+
+class _Names:
+    """The names that `build` needs of the other modules."""
+
+    def __init__(self) -> None:
+        self.machines: set[str] = set()
+        self.api: set[str] = set()
+
+    def setting(self, expr: Expr) -> str:
+        """A number, a config entry, or the name of the option that gives it."""
+        match expr:
+            case Const(value, None):
+                return pyrepr(value)
+            case Const(_, str() as name):
+                self.machines.add(constant_name(name))
+                return constant_name(name)
+            case Option(name) | LetRef(name):
+                return pyrepr(name)
+            case _:
+                raise InternalError(f"a setting that no sampler takes: {expr}", stage="codegen")
+
+
+def build_lines(rank: RankPlan) -> tuple[tuple[str, ...], set[str], set[str]]:
+    """The lines of `build`, the config names and the API names that they use."""
+    names = _Names()
+    lines: list[str] = []
+    for node in rank.nodes:
+        lines.append(_node(node, names))
+    lines += [_ring(ring, names) for ring in rank.rings]
+    lines += [_outbox(outbox) for outbox in rank.outboxes]
+    lines += [_variable(variable) for variable in rank.variables]
+    for constant in rank.constants:
+        value = pyrepr(constant.value)
+        if constant.config is not None:
+            value = constant_name(constant.config)
+            names.machines.add(value)
+        arguments = [pyrepr(constant.name), pyrepr(constant.dtype), value]
+        lines.append(_assign(constant.name, "constant", arguments))
+    for loop in rank.loops:
+        names.api.add("Loop")
+        settings = [
+            f"name={pyrepr(loop.name)}",
+            f"bound={pyrepr(loop.name)}",
+            f"tested={loop.tested}",
+        ]
+        inner = layout_call("Loop", settings, _DEPTH, before=len("b.loop("), tail=")")
+        lines.append(f"        b.loop({inner}")
+    return tuple(lines or ["        pass"]), names.machines, names.api
+
+
+def release_lines(rank: RankPlan) -> tuple[str, ...]:
+    """One line for everything that a request may hold on the rank."""
+    holders = [n.node.name for n in rank.nodes if n.node.engine != "stateless"]
+    holders += [ring.name for ring in rank.rings]
+    names = [identifier(name) for name in holders] + [v.name for v in rank.variables]
+    return tuple(f"        self.{name}.release(slot)" for name in names) or ("        pass",)
+
+
+def _assign(attribute: str, method: str, arguments: list[str]) -> str:
+    head = f"self.{identifier(attribute)} = b.{method}"
+    return " " * _DEPTH + layout_call(head, arguments, _DEPTH)
+
+
+def _node(node: NodePlan, names: _Names) -> str:
+    spec = node.node
+    arguments = [pyrepr(spec.name), f"impl={pyrepr(spec.impl)}"]
+    names.api.add("Weights")
+    arguments.append(f"weights={_weights(node.weights)}")
+    if spec.engine == "kv_cache":
+        arguments += _kv_arguments(node, names)
+    return _assign(spec.name, spec.engine, arguments)
+
+
+def _weights(weights: NodeWeights) -> str:
+    arguments = [f"source={pyrepr(weights.source)}"]
+    if weights.under:
+        arguments.append(f"under={pyrepr(weights.under)}")
+    if weights.seed:
+        arguments.append(f"seed={weights.seed}")
+    if weights.config:
+        items = [(pyrepr(key), pyrepr(_plain(value))) for key, value in weights.config]
+        arguments.append(f"config={layout_dict(items, _DEPTH + 8, before=7, after=1)}")
+    return layout_call("Weights", arguments, _DEPTH + 4, before=len("weights="), tail="")
+
+
+def _plain(value: object) -> object:
+    """Frozen data as the literals that it stands for: pairs of pairs are a dict."""
+    if isinstance(value, tuple) and value and all(_is_pair(item) for item in value):
+        return {item[0]: _plain(item[1]) for item in value}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _is_pair(item: object) -> bool:
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
+
+
+def _kv_arguments(node: NodePlan, names: _Names) -> list[str]:
+    spec = node.node
+    settings = dict(spec.kv)
+    contexts = spec.contexts or (Context(name="main"),)
+    plain = [context for context in contexts if context.cross is None]
+    samplers = []
+    for name, pairs in spec.samplers:
+        names.api.add("Sampler")
+        given = [] if name == "default" else [f"name={pyrepr(name)}"]
+        given += [f"{key}={names.setting(value)}" for key, value in pairs]
+        samplers.append(layout_call("Sampler", given, _DEPTH + 8, tail=""))
+    ops = [op for op in spec.ops if op.writes or op.reads or op.mask is not None]
+    assert node.pool is not None, "plan-memory has run"
+    return [
+        f"layers={names.setting(settings['layers'])}",
+        f"heads={names.setting(settings['heads'])}",
+        f"head_dim={names.setting(settings['head_dim'])}",
+        f"contexts={pyrepr(tuple(context.name for context in plain))}",
+        f"cross={pyrepr({c.name: c.cross for c in contexts if c.cross is not None})}",
+        _dict("masks", [(op.name, op.mask.kind) for op in ops if op.mask is not None]),
+        _dict("writes", [(op.name, name) for op in ops for name in _written(op, plain)[:1]]),
+        f"samplers={layout_tuple(samplers, _DEPTH + 4, before=9, after=1) if samplers else '()'}",
+        _dict("op_sampler", [(op.name, op.sampler) for op in spec.ops if op.sampler is not None]),
+        f"pages={node.pool.pages}",
+        f"page_tokens={node.pool.page_tokens}",
+    ]
+
+
+def _written(op: Op, plain: list[Context]) -> list[str]:
+    """The contexts of its own rows that an op writes; a cross context is written by name."""
+    return [name for name in op.writes if any(context.name == name for context in plain)]
+
+
+def _dict(name: str, pairs: list[tuple[str, str]]) -> str:
+    items = [(pyrepr(key), pyrepr(value)) for key, value in pairs]
+    return f"{name}={layout_dict(items, _DEPTH + 4, before=len(name) + 1, after=1)}"
+
+
+def _item(type_: TensorType) -> str:
+    return pyrepr(_sizes(type_))
+
+
+def _sizes(type_: TensorType) -> tuple[int, ...]:
+    sizes = tuple(dim.value for dim in type_.dims if isinstance(dim, DimConst))
+    if len(sizes) != len(type_.dims):
+        raise InternalError(f"no fixed size: {type_}", stage="codegen")
+    return sizes
+
+
+def _ring(ring: RingPlan, names: _Names) -> str:
+    names.api.add("Policy")
+    policy = layout_call(
+        "Policy", _policy(ring.policy, ring.tail, ring.empty), _DEPTH + 4, before=7, tail=""
+    )
+    arguments = [
+        pyrepr(ring.name),
+        f"dtype={pyrepr(ring.item.dtype)}",
+        f"item={_item(ring.item)}",
+        f"policy={policy}",
+        f"capacity={ring.capacity}",
+    ]
+    return _assign(ring.name, "ring", arguments)
+
+
+def _policy(policy: Policy, tail: Tail | None, empty: str | None) -> list[str]:
+    arguments = [f"kind={pyrepr(policy.kind)}", f"size={policy.size}"]
+    if policy.stride:
+        arguments.append(f"stride={policy.stride}")
+    if policy.context:
+        arguments.append(f"context={policy.context}")
+    if policy.ramp:
+        arguments.append(f"ramp={pyrepr(policy.ramp)}")
+    if tail is not None:
+        arguments.append(f"tail={pyrepr(tail.kind)}")
+        if tail.value is not None:
+            arguments.append(f"pad={pyrepr(tail.value)}")
+    if empty is not None:
+        arguments.append(f"empty={pyrepr(empty)}")
+    return arguments
+
+
+def _outbox(outbox: OutboxPlan) -> str:
+    arguments = [
+        pyrepr(outbox.name),
+        f"dtype={pyrepr(outbox.item.dtype)}",
+        f"item={_item(outbox.item)}",
+        f"rank={outbox.rank}",
+    ]
+    return _assign(outbox.name, "outbox", arguments)
+
+
+def _variable(variable: Variable) -> str:
+    match variable.storage:
+        case "values":
+            return _assign(variable.name, "values", [pyrepr(variable.name)])
+        case "register":
+            assert isinstance(variable.type, TensorType)
+            arguments = [
+                pyrepr(variable.name),
+                pyrepr(variable.type.dtype),
+                _item(variable.type),
+            ]
+            return _assign(variable.name, "register", arguments)
+        case "collector":
+            assert isinstance(variable.type, TensorType)
+            one = TensorType(variable.type.dtype, variable.type.dims[1:])
+            arguments = [
+                pyrepr(variable.name),
+                pyrepr(one.dtype),
+                _item(one),
+                f"capacity={variable.capacity}",
+            ]
+            return _assign(variable.name, "collector", arguments)
+        case _:
+            raise InternalError(f"{variable.name} is not kept", stage="codegen")

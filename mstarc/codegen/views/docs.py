@@ -1,0 +1,81 @@
+"""Docstrings and tables: what a step does, in the words of the spec."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from mstarc.plan.actions import Action, CallOp, EmitValue, Repeat, SendItem, Test
+from mstarc.plan.plan import BranchPlan, DonePlan, HopPlan, RunStep, Step
+
+
+def numbered(noun: str, names: Sequence[str]) -> str:
+    """`Nodes frontend, lm and codec`, or `No nodes`."""
+    if not names:
+        return f"No {noun}s"
+    if len(names) == 1:
+        return f"{noun.capitalize()} {names[0]}"
+    return f"{noun.capitalize()}s {', '.join(names[:-1])} and {names[-1]}"
+
+
+def wrapped_doc(text: str, indent: int, width: int = 100) -> tuple[str, ...]:
+    """A docstring, on one line where it fits."""
+    blank = " " * indent
+    text = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    if text.endswith('"'):
+        text += "."
+    flat = f'{blank}"""{text}"""'
+    if len(flat) <= width:
+        return (flat,)
+    lines = textwrap.wrap(text, width - indent - 3, break_long_words=False)
+    lines = [lines[0], *textwrap.wrap(" ".join(lines[1:]), width - indent, break_long_words=False)]
+    head = f'{blank}"""{lines[0]}'
+    return (head, *(f"{blank}{line}" for line in lines[1:]), f'{blank}"""')
+
+
+def _statements(actions: tuple[Action, ...]) -> list[str]:
+    texts: list[str] = []
+    for action in actions:
+        match action:
+            case CallOp(text=text):
+                texts.append(text)
+            case SendItem(text=text, masked=False):
+                texts.append(f"send {text}")
+            case EmitValue(text=text, masked=False):
+                texts.append(f"emit {text}")
+            case Repeat(text=text, body=body):
+                texts.append(f"{text} {{ {'; '.join(_statements(body))} }}")
+            case _:
+                pass
+    return texts
+
+
+def _ahead(actions: tuple[Action, ...]) -> list[str]:
+    return [a.text for a in actions if isinstance(a, SendItem | EmitValue) and a.masked]
+
+
+def step_doc(step: RunStep) -> str:
+    """The statements of a step, and what it does for the loop that follows."""
+    text = "; ".join(_statements(step.actions))
+    tests = [action for action in step.actions if isinstance(action, Test)]
+    if not tests:
+        return text or "Keep what the next step reads"
+    ahead = bool(_ahead(step.actions))
+    if step.role in ("pass", "end"):
+        rest = "behind the test, what the next pass begins with" if ahead else "then the test"
+        return f"{text}; {rest}" if text else rest.capitalize()
+    rest = "the first test of the loop" if tests[0].condition is not None else "into the loop"
+    if ahead:
+        rest += ", and what its first pass begins with"
+    return f"{text}; {rest}" if text else rest.capitalize()
+
+
+def step_words(step: Step, names: Mapping[int, str]) -> str:
+    """One line for the table."""
+    match step:
+        case RunStep():
+            return "; ".join([*_statements(step.actions), *_ahead(step.actions)]) or "its values"
+        case BranchPlan():
+            return step.text
+        case HopPlan(rank=rank, step=target):
+            return f"to rank {rank}, step {target}: {names[target]}"
+        case DonePlan(closes=closes):
+            return f"closes {', '.join(closes)}" if closes else ""

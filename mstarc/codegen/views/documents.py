@@ -1,0 +1,124 @@
+"""plan.json and placement.json: what the loader and the conductor read."""
+
+from typing import Any
+
+from mstarc.ir.graph import Node
+from mstarc.ir.text import format_type
+from mstarc.plan.plan import NodeWeights, PlacedPlan, Plan, RunStep
+
+
+def plan_document(plan: Plan, digests: dict[str, str]) -> dict[str, Any]:
+    """plan.json: the request's fields, the nodes, and the digest of every file."""
+    program = plan.program
+    weights = {w.node: w for w in plan.weights}
+    return {
+        "abi": plan.abi,
+        "mstarc": plan.version,
+        "model": program.model,
+        "spec": plan.spec,
+        "inputs": [
+            {"name": f.name, "type": format_type(f.type), "optional": f.optional}
+            for f in program.inputs
+        ],
+        "outputs": [
+            {
+                "name": f.name,
+                "type": format_type(f.type),
+                "optional": f.optional,
+                "via": None if f.via is None else list(f.via),
+            }
+            for f in program.outputs
+        ],
+        "options": [
+            {
+                "name": option.name,
+                "type": format_type(option.type),
+                "default": option.default,
+                "domain": None if option.domain is None else [option.domain[0], *option.domain[1]],
+            }
+            for option in program.options
+        ],
+        "nodes": [_node(node, weights[node.name]) for node in program.nodes],
+        "placements": [placed.placement.name for placed in plan.placements],
+        "files": digests,
+    }
+
+
+def _node(node: Node, weights: NodeWeights) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "name": node.name,
+        "engine": node.engine,
+        "impl": node.impl,
+        "weights": {"source": weights.source},
+    }
+    if weights.under:
+        document["weights"]["under"] = weights.under
+    if weights.seed:
+        document["weights"]["seed"] = weights.seed
+    if weights.config:
+        document["weights"]["config"] = _thawed(weights.config)
+    return document
+
+
+def _thawed(value: object) -> object:
+    if isinstance(value, tuple) and value and all(_is_pair(item) for item in value):
+        return {key: _thawed(item) for key, item in value}
+    if isinstance(value, tuple):
+        return [_thawed(item) for item in value]
+    return value
+
+
+def _is_pair(item: object) -> bool:
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
+
+
+def placement_document(placed: PlacedPlan) -> dict[str, Any]:
+    """placement.json: who runs where, and what the passes have decided."""
+    program, placement = placed.program, placed.placement
+    runs = [step for rank in placed.ranks for step in rank.steps if isinstance(step, RunStep)]
+    return {
+        "name": placement.name,
+        "source": placement.source,
+        "devices": [
+            {"rank": d.rank, "kind": d.kind, "memory_bytes": d.memory_bytes}
+            for d in placement.devices
+        ],
+        "max_requests": placement.max_requests,
+        "max_tokens": placement.max_tokens,
+        "nodes": _node_ranks(placed),
+        "machines": {m.machine: {"rank": m.rank, "step": m.step} for m in placed.machines},
+        "streams": {
+            s.stream.name: {
+                "producer_rank": s.producer_rank,
+                "consumer_rank": s.consumer_rank,
+                "capacity": s.stream.capacity,
+            }
+            for s in placed.streams
+        },
+        "via": {o.name: list(o.via) for o in program.outputs if o.via is not None},
+        "memory": [
+            {"rank": row.rank, "what": row.what, "of": row.of, "bytes": row.bytes}
+            for row in program.memory
+        ],
+        "regions": [
+            {
+                "name": region.name,
+                "rank": region.rank,
+                "steps": [step.id for step in runs if step.region == region.name],
+                "buckets": list(region.buckets),
+            }
+            for region in program.regions
+        ],
+        "uncaptured": [{"site": u.site, "reason": u.reason} for u in program.uncaptured],
+    }
+
+
+def _node_ranks(placed: PlacedPlan) -> dict[str, list[int]]:
+    ranks: dict[str, list[int]] = {}
+    for node in placed.program.nodes:
+        found: set[int] = set()
+        for assignment in placed.placement.assignments:
+            if assignment.node == node.name:
+                found.update(assignment.ranks)
+        ranks[node.name] = sorted(found)
+    return ranks

@@ -1,0 +1,296 @@
+"""The module of one rank: a class with a method a step, and the table of steps."""
+
+from dataclasses import dataclass
+
+from mstarc.codegen.bodies import BodyWriter
+from mstarc.codegen.pyrepr import LINE_LENGTH, layout_call, layout_tuple, pyrepr, two_columns
+from mstarc.codegen.views.build_method import build_lines, release_lines
+from mstarc.codegen.views.docs import numbered, step_doc, step_words, wrapped_doc
+from mstarc.codegen.views.machines import origin
+from mstarc.plan.naming import identifier
+from mstarc.plan.plan import (
+    BranchPlan,
+    DonePlan,
+    HopPlan,
+    PlacedPlan,
+    Plan,
+    RankPlan,
+    RunStep,
+    Step,
+    Target,
+)
+from mstarc.plan.signatures import Signatures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A method of the class; `section` is the comment above it, where one begins."""
+
+    section: str
+    head: str
+    doc: tuple[str, ...]
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankView:
+    """Everything in `rank<N>.py`."""
+
+    title: str
+    origin: str
+    table: tuple[str, ...]
+    api_names: tuple[str, ...]
+    machine_names: tuple[str, ...]
+    numbers: tuple[str, ...]
+    class_name: str
+    doc: tuple[str, ...]
+    rank: int
+    build: tuple[str, ...]
+    release: tuple[str, ...]
+    methods: tuple[Method, ...]
+    steps: str
+
+
+def rank_view(plan: Plan, placed: PlacedPlan, rank: RankPlan) -> RankView:
+    """The view of one rank of one placement."""
+    return _RankWriter(plan, placed, rank).view()
+
+
+class _RankWriter:
+    def __init__(self, plan: Plan, placed: PlacedPlan, rank: RankPlan) -> None:
+        self.plan = plan
+        self.placed = placed
+        self.rank = rank
+        self.class_name = f"Rank{rank.rank}"
+        self.names = {step.id: step.name for r in placed.ranks for step in r.steps}
+        self.constants = {step.id: _constant(step) for step in rank.steps}
+        self.bodies = BodyWriter(
+            rank=rank,
+            variables={variable.name: variable for variable in placed.variables},
+            signatures=Signatures(placed.program),
+        )
+        self.api: set[str] = {"Builder", "Rank"}
+
+    def view(self) -> RankView:
+        methods = self._methods()
+        steps = [self._step(step) for step in self.rank.steps]
+        build, names, api = build_lines(self.rank)
+        self.api |= api
+        count = len(self.placed.ranks)
+        return RankView(
+            title=f"{self.plan.program.model} on {self.placed.placement.name}, "
+            f"rank {self.rank.rank} of {count}: all that this process does, step by step.",
+            origin=origin(self.plan),
+            table=self._table(),
+            api_names=tuple(sorted(self.api, key=_import_order)),
+            machine_names=tuple(sorted(self.bodies.used | names)),
+            numbers=tuple(f"{self.constants[step.id]} = {step.id}" for step in self.rank.steps),
+            class_name=self.class_name,
+            doc=wrapped_doc(self._summary(), 4),
+            rank=self.rank.rank,
+            build=build,
+            release=release_lines(self.rank),
+            methods=methods,
+            steps=layout_tuple(steps, 0, before=LINE_LENGTH),
+        )
+
+    def _summary(self) -> str:
+        nodes = [node.node.name for node in self.rank.nodes]
+        machines = list(self.rank.machines)
+        return f"{numbered('node', nodes)}; {numbered('machine', machines).lower()}."
+
+    def _table(self) -> tuple[str, ...]:
+        rows = [("", "step", "does", "region")]
+        rows += [
+            (str(step.id), step.name, step_words(step, self.names), _where(step))
+            for step in self.rank.steps
+        ]
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        # A long line of a docstring would not be read: what does not fit is cut at a word.
+        widths[2] = min(widths[2], LINE_LENGTH - 12 - widths[0] - widths[1] - 10)
+        lines = []
+        for number, name, does, region in rows:
+            does = _cut(does, widths[2])
+            left = f"{number:>{widths[0]}}  {name:<{widths[1]}}  {does:<{widths[2]}}"
+            room = LINE_LENGTH - 4 - len(left) - 2
+            lines.append(f"    {left}  {_cut(region, max(room, 10))}".rstrip())
+        return tuple(lines)
+
+    # Methods
+
+    def _methods(self) -> tuple[Method, ...]:
+        methods: list[Method] = []
+        last = ""
+        for step in self.rank.steps:
+            if not isinstance(step, RunStep | BranchPlan):
+                continue
+            place = f"{self.plan.spec}:{step.section.line}"
+            section = two_columns(f"    # {step.section.text}", place)
+            shown = "" if section == last else section
+            last = section
+            for method in self._methods_of(step):
+                methods.append(
+                    Method(section=shown, head=method.head, doc=method.doc, lines=method.lines)
+                )
+                shown = ""
+        return tuple(methods)
+
+    def _methods_of(self, step: RunStep | BranchPlan) -> list[Method]:
+        name = _method(step)
+        if isinstance(step, BranchPlan):
+            return [
+                Method(
+                    section="",
+                    head=f"def {name}(self, slot: int) -> bool:",
+                    doc=wrapped_doc(step.text, 8),
+                    lines=(
+                        f"        taken: bool = self.options(slot)[{pyrepr(step.test)}]",
+                        "        return taken",
+                    ),
+                )
+            ]
+        methods = []
+        prepare = self.bodies.prepare(step)
+        if prepare:
+            head = f"def {name}_prepare(self, b: Batch) -> None:"
+            methods.append(Method(section="", head=head, doc=(), lines=prepare))
+        argument = "job: Job" if step.kind == "host" else "b: Batch"
+        self.api.add("Job" if step.kind == "host" else "Batch")
+        body = self.bodies.body(step)
+        methods.append(
+            Method(
+                section="",
+                head=f"def {name}(self, {argument}) -> None:",
+                doc=wrapped_doc(step_doc(step), 8),
+                lines=body,
+            )
+        )
+        return methods
+
+    # The table of steps
+
+    def _step(self, step: Step) -> str:
+        match step:
+            case RunStep():
+                return self._run_step(step)
+            case BranchPlan():
+                self.api.add("BranchStep")
+                return self._lay_out(
+                    "BranchStep",
+                    [
+                        f"id={self.constants[step.id]}",
+                        f"name={pyrepr(step.name)}",
+                        f"test={self.class_name}.{_method(step)}",
+                        f"yes={self.constants[step.yes]}",
+                        f"no={self.constants[step.no]}",
+                        f"line={step.line}",
+                    ],
+                )
+            case HopPlan():
+                self.api.add("HopStep")
+                values = tuple(step.values)
+                return self._lay_out(
+                    "HopStep",
+                    [
+                        f"id={self.constants[step.id]}",
+                        f"rank={step.rank}",
+                        f"step={step.step}",
+                        f"values={_tuple('values', values)}",
+                    ],
+                )
+            case DonePlan():
+                self.api.add("DoneStep")
+                arguments = [
+                    f"id={self.constants[step.id]}",
+                    f"machine={pyrepr(step.machine)}",
+                ]
+                if step.closes:
+                    arguments.append(f"closes={_tuple('closes', step.closes)}")
+                return self._lay_out("DoneStep", arguments)
+
+    def _run_step(self, step: RunStep) -> str:
+        device = step.kind == "device"
+        run = f"{self.class_name}.{_method(step)}"
+        arguments = [
+            f"id={self.constants[step.id]}",
+            f"name={pyrepr(step.name)}",
+            f"run={run}",
+        ]
+        if step.grows:
+            arguments.append(f"prepare={run}_prepare")
+        if device:
+            arguments.append(f"nodes={_tuple('nodes', step.nodes)}")
+            arguments.append(f"rows={pyrepr(step.rows)}")
+            if step.region is not None:
+                arguments.append(f"region={pyrepr(step.region)}")
+            if step.buckets:
+                arguments.append(f"buckets={pyrepr(step.buckets)}")
+        else:
+            arguments.append(f"node={pyrepr(step.nodes[0])}")
+        if step.reads:
+            arguments.append(f"reads={_tuple('reads', step.reads)}")
+        if step.drained is not None:
+            arguments.append(f"drained={self.constants[step.drained]}")
+        if step.sends:
+            arguments.append(f"sends={pyrepr(step.sends)}")
+        if step.emits:
+            arguments.append(f"emits={_tuple('emits', step.emits)}")
+        arguments.append(f"then={self._target(step.then)}")
+        arguments.append(f"line={step.line}")
+        name = "DeviceStep" if device else "HostStep"
+        self.api.add(name)
+        return self._lay_out(name, arguments)
+
+    def _target(self, target: Target) -> str:
+        if isinstance(target, int):
+            return self.constants[target]
+        name = "Enter" if target.kind == "enter" else "Again"
+        self.api.add(name)
+        return layout_call(
+            name,
+            [
+                pyrepr(target.loop),
+                f"first={self.constants[target.first]}",
+                f"otherwise={self.constants[target.otherwise]}",
+            ],
+            8,
+            before=len("then="),
+            tail="",
+        )
+
+    def _lay_out(self, name: str, arguments: list[str]) -> str:
+        return layout_call(name, arguments, 4, tail="")
+
+
+def _tuple(name: str, items: tuple[str, ...]) -> str:
+    return layout_tuple([pyrepr(item) for item in items], 8, before=len(name) + 1, after=1)
+
+
+def _method(step: Step) -> str:
+    return identifier(step.name)
+
+
+def _constant(step: Step) -> str:
+    return identifier(step.name).upper()
+
+
+def _where(step: Step) -> str:
+    match step:
+        case RunStep(region=str() as region):
+            return region
+        case RunStep(why=why):
+            return why
+        case BranchPlan():
+            return "host"
+        case _:
+            return ""
+
+
+def _cut(text: str, width: int) -> str:
+    if len(text) <= width:
+        return text
+    return text[: max(width - 1, 1)].rsplit(" ", 1)[0].rstrip(" ,;:") + "…"
+
+
+def _import_order(name: str) -> tuple[bool, str]:
+    return (not name.isupper(), name)
