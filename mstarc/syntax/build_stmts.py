@@ -235,7 +235,7 @@ class StmtBuilder(ExprBuilder):
         if isinstance(name, str):
             name = ast.Name(span=self.span(start, start + len(name)), text=name)
         for arg in args:
-            if arg.name is not None and arg.name.text in ("hop", "step"):
+            if arg.name is not None and arg.name.text == "hop":
                 self._report_stride(arg.name)
         return ast.Policy(span=self.span(start, end), name=name, args=args)
 
