@@ -70,7 +70,7 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
     groups: dict[str, list[str]] = {}
     for name, group in merged.items():
         groups.setdefault(group, []).append(name)
-    names = variable_names(flattener.machine.name, groups, flattener.hints)
+    names = variable_names(flattener.machine.name, groups, flattener.hints, flattener.loops.carried)
     apply_names(flow.drafts, {name: names[group][0] for name, group in merged.items()})
     _drop_empty(flow)
     flow.solve()

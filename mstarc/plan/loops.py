@@ -36,6 +36,7 @@ class LoopFlattener:
         self.tested: dict[str, bool] = {}
         self.ranks: dict[str, int] = {}
         self.collectors: dict[str, Expr] = {}
+        self.carried: set[str] = set()
         self._names: set[str] = set()
 
     def loop(self, loop: Loop, scope: "Scope") -> None:
@@ -147,7 +148,13 @@ class LoopFlattener:
         drafting.put_label(first)
         drafting.role = "pass"
         drafting.rank = home
+        at_start = self._gathers_at_start(loop, rest)
+        gathered = not at_start
         for statement in rest:
+            if not gathered and not isinstance(statement, Assign):
+                drafting.device(home, scope.place, line)
+                self._gather(loop, scope)
+                gathered = True
             flattener.statement(statement, scope)
         if needs_device:
             draft = drafting.device(home, scope.place, line)
@@ -155,10 +162,8 @@ class LoopFlattener:
             draft = drafting.open_step(home, scope.place, line)
         if not draft.calls and not draft.role:
             draft.role = "end"
-        for collect in loop.collects:
-            value = flattener.expr(collect.value, scope)
-            collector = flattener.define(collect.result, scope)
-            drafting.add(Gather(collector=collector, value=value))
+        if not at_start:
+            self._gather(loop, scope)
         if loop.until is not None:
             until = flattener.expr(loop.until, scope)
             text = f"until {spec_expr(loop.until)}"
@@ -172,6 +177,34 @@ class LoopFlattener:
         self._results(loop, scope)
         for collect in loop.collects:
             flattener.define(collect.result, scope)
+
+    def _gathers_at_start(self, loop: Loop, rest: tuple[Statement, ...]) -> bool:
+        """Whether a pass collects only what it begins with, so that nothing keeps it alive."""
+        carried = {carry.value.name for carry in loop.carries}
+        for statement in rest:
+            match statement:
+                case Assign(result=result, value=Local(name)) if name in carried:
+                    carried.add(result.name)
+                case Call(node=node):
+                    break
+                case _:
+                    return False
+        else:
+            return False
+        device = not self.flattener.signatures.is_host(node)
+        values = [collect.value for collect in loop.collects]
+        return (
+            device
+            and bool(values)
+            and all(isinstance(value, Local) and value.name in carried for value in values)
+        )
+
+    def _gather(self, loop: Loop, scope: "Scope") -> None:
+        flattener = self.flattener
+        for collect in loop.collects:
+            value = flattener.expr(collect.value, scope)
+            collector = flattener.define(collect.result, scope)
+            flattener.drafting.add(Gather(collector=collector, value=value))
 
     def _test(self, loop: Loop, scope: "Scope", early: tuple[Statement, ...]) -> None:
         """The test before a pass, and what the pass does before its first call."""
@@ -199,6 +232,7 @@ class LoopFlattener:
         flattener = self.flattener
         initial = [flattener.expr(carry.initial, scope) for carry in loop.carries]
         names = [flattener.define(carry.value, scope) for carry in loop.carries]
+        self.carried.update(names)
         self._move(names, initial)
 
     def _yield(self, loop: Loop, scope: "Scope") -> None:

@@ -2,7 +2,7 @@
 
 import keyword
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from mstarc.plan.draft import Draft
 from mstarc.plan.words import base_name
@@ -19,11 +19,15 @@ def identifier(name: str) -> str:
 
 
 def variable_names(
-    machine: str, groups: Mapping[str, Iterable[str]], hints: Mapping[str, str]
+    machine: str,
+    groups: Mapping[str, Iterable[str]],
+    hints: Mapping[str, str],
+    carried: Set[str],
 ) -> dict[str, tuple[str, str]]:
     """(name in the plan, name in a step) of each variable, by what its members are called.
 
-    A register's own name comes first, then the commonest name of the walks' values.
+    A register's own name comes first, then what a loop carries, then the commonest name of the
+    walks' values.
     """
     wishes: dict[str, list[str]] = {}
     for variable, members in groups.items():
@@ -31,8 +35,8 @@ def variable_names(
         registers = [hints[m] for m in members if m in hints]
         registers += [m for m in members if "." not in m]
         counts = Counter(base_name(member).rsplit(".", 1)[-1] for member in members)
-        common = [name for name, _ in counts.most_common()]
-        short = registers[0] if registers else common[0]
+        carries = [base_name(member).rsplit(".", 1)[-1] for member in members if member in carried]
+        short = (registers or carries or [name for name, _ in counts.most_common()])[0]
         walk = next((m.split(".")[0] for m in members if "." in m), "")
         wishes[variable] = [short, f"{walk}_{short}" if walk else short]
     taken: set[str] = set()

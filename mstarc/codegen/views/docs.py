@@ -26,6 +26,9 @@ def wrapped_doc(text: str, indent: int, width: int = 100) -> tuple[str, ...]:
     if len(flat) <= width:
         return (flat,)
     lines = textwrap.wrap(text, width - indent - 3, break_long_words=False)
+    if len(lines) == 1:
+        # Only the closing quotes do not fit: break earlier, or a formatter would join the lines.
+        lines = textwrap.wrap(text, width - indent - 6, break_long_words=False)
     lines = [lines[0], *textwrap.wrap(" ".join(lines[1:]), width - indent, break_long_words=False)]
     head = f'{blank}"""{lines[0]}'
     return (head, *(f"{blank}{line}" for line in lines[1:]), f'{blank}"""')
@@ -62,20 +65,31 @@ def step_doc(step: RunStep) -> str:
     if step.role in ("pass", "end"):
         rest = "behind the test, what the next pass begins with" if ahead else "then the test"
         return f"{text}; {rest}" if text else rest.capitalize()
-    rest = "the first test of the loop" if tests[0].condition is not None else "into the loop"
+    rest = "the loop's first test" if tests[0].condition is not None else "into the loop"
     if ahead:
-        rest += ", and what its first pass begins with"
+        rest += " and what its first pass begins with"
     return f"{text}; {rest}" if text else rest.capitalize()
 
 
-def step_words(step: Step, names: Mapping[int, str]) -> str:
-    """One line for the table."""
+def step_words(step: Step, names: Mapping[int, str]) -> list[str]:
+    """What a step does, statement by statement."""
     match step:
         case RunStep():
-            return "; ".join([*_statements(step.actions), *_ahead(step.actions)]) or "its values"
+            return [*_statements(step.actions), *_ahead(step.actions)] or ["keeps its values"]
         case BranchPlan():
-            return step.text
+            return [step.text]
         case HopPlan(rank=rank, step=target):
-            return f"to rank {rank}, step {target}: {names[target]}"
+            return [f"goes on at rank {rank}, {target} {names[target]}"]
         case DonePlan(closes=closes):
-            return f"closes {', '.join(closes)}" if closes else ""
+            return [f"closes {', '.join(closes)}"] if closes else [""]
+
+
+def wrapped_statements(statements: Sequence[str], width: int) -> list[str]:
+    """Statements on as few lines as hold them, broken between two where that is possible."""
+    lines = [""]
+    for index, statement in enumerate(statements):
+        text = statement if index == len(statements) - 1 else f"{statement};"
+        if lines[-1] and len(lines[-1]) + 1 + len(text) > width:
+            lines.append("")
+        lines[-1] += f" {text}" if lines[-1] else text
+    return [part for line in lines for part in textwrap.wrap(line, width) or [""]]

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from mstarc.codegen.bodies import BodyWriter
 from mstarc.codegen.pyrepr import LINE_LENGTH, layout_call, layout_tuple, pyrepr, two_columns
 from mstarc.codegen.views.build_method import build_lines, release_lines
-from mstarc.codegen.views.docs import numbered, step_doc, step_words, wrapped_doc
+from mstarc.codegen.views.docs import (
+    numbered,
+    step_doc,
+    step_words,
+    wrapped_doc,
+    wrapped_statements,
+)
 from mstarc.codegen.views.machines import origin
 from mstarc.plan.naming import identifier
 from mstarc.plan.plan import (
@@ -100,21 +106,20 @@ class _RankWriter:
         return f"{numbered('node', nodes)}; {numbered('machine', machines).lower()}."
 
     def _table(self) -> tuple[str, ...]:
-        rows = [("", "step", "does", "region")]
-        rows += [
-            (str(step.id), step.name, step_words(step, self.names), _where(step))
-            for step in self.rank.steps
-        ]
-        widths = [max(len(row[column]) for row in rows) for column in range(3)]
-        # A long line of a docstring would not be read: what does not fit is cut at a word.
-        widths[2] = min(widths[2], LINE_LENGTH - 12 - widths[0] - widths[1] - 10)
-        lines = []
-        for number, name, does, region in rows:
-            does = _cut(does, widths[2])
-            left = f"{number:>{widths[0]}}  {name:<{widths[1]}}  {does:<{widths[2]}}"
-            room = LINE_LENGTH - 4 - len(left) - 2
-            lines.append(f"    {left}  {_cut(region, max(room, 10))}".rstrip())
-        return tuple(lines)
+        steps = self.rank.steps
+        number = max(len(str(step.id)) for step in steps)
+        name = max(len(step.name) for step in steps)
+        region = max(len(_where(step)) for step in steps)
+        room = max(LINE_LENGTH - 10 - number - name - max(region, 6), 30)
+        words = {step.id: wrapped_statements(step_words(step, self.names), room) for step in steps}
+        does = max(len(line) for lines in words.values() for line in lines)
+        table = [f"    {'':{number}}  {'step':{name}}  {'does':{does}}  region"]
+        for step in steps:
+            for index, line in enumerate(words[step.id]):
+                first = (str(step.id), step.name, _where(step)) if index == 0 else ("", "", "")
+                left = f"    {first[0]:>{number}}  {first[1]:{name}}"
+                table.append(f"{left}  {line:{does}}  {first[2]}".rstrip())
+        return tuple(table)
 
     # Methods
 
@@ -284,12 +289,6 @@ def _where(step: Step) -> str:
             return "host"
         case _:
             return ""
-
-
-def _cut(text: str, width: int) -> str:
-    if len(text) <= width:
-        return text
-    return text[: max(width - 1, 1)].rsplit(" ", 1)[0].rstrip(" ,;:") + "…"
 
 
 def _import_order(name: str) -> tuple[bool, str]:
