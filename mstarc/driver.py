@@ -5,17 +5,29 @@ every command; the back half is imported when a plan is asked for, so that check
 template engine and no graph library.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pprint import pformat
 from time import perf_counter
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from mstarc.diagnostics import Diagnostic, DiagnosticSink, InternalError
-from mstarc.names import Resolved, resolve
-from mstarc.options import CompileOptions
-from mstarc.source import SourceFile
+from mstarc import __version__
+from mstarc.diagnostics import Diagnostic, DiagnosticSink, InternalError, Label, did_you_mean
+from mstarc.names import resolve
+from mstarc.options import DEFAULT_PLACEMENT, CompileOptions
+from mstarc.source import SourceFile, Span
+from mstarc.syntax import ast
 from mstarc.syntax.parser import parse
 from mstarc.syntax.printer import print_spec
+from mstarc.typecheck import Sizes
+from mstarc.typecheck import check as check_types
+
+if TYPE_CHECKING:
+    from mstarc.deployment.sizes import SizesFile
+    from mstarc.ir.graph import Program
+    from mstarc.names import Resolved
+    from mstarc.passes.context import PassContext
+    from mstarc.plan import NodeWeights
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -25,8 +37,8 @@ Result = TypeVar("Result")
 class Outcome:
     """What came of a command.
 
-    `files` are the plan's, by path inside its folder; none when there were errors or the command
-    makes no plan. `dump` is the text of the stage that was asked for; `seconds` are per stage.
+    `files` are what the command would write, by path (of a plan: inside its folder); none when
+    there were errors. `dump` is the text of the stage that was asked for; `seconds` are per stage.
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -34,6 +46,196 @@ class Outcome:
     files: Mapping[str, str] | None = None
     dump: str = ""
     seconds: tuple[tuple[str, float], ...] = ()
+
+
+# The commands
+
+
+def check(spec: SourceFile) -> Outcome:
+    """What is wrong in a spec, wherever it may run."""
+    job = _job((spec,), CompileOptions())
+    _lowered(spec, None, job)
+    return job.outcome()
+
+
+def format_spec(spec: SourceFile) -> Outcome:
+    """The spec in its canonical form, under its own path."""
+    job = _job((spec,), CompileOptions())
+    tree = job.run("parse", parse, spec, job.sink)
+    if tree is None or job.sink.has_errors:
+        return job.outcome()
+    return job.outcome({spec.path: job.run("print", print_spec, tree, spec)})
+
+
+def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
+    """The plan of a spec, with a placement for each deployment or each set of devices."""
+    from mstarc.codegen.emit import render
+    from mstarc.ir.text import print_program
+    from mstarc.passes.pipeline import pass_names
+    from mstarc.plan import build_plan
+
+    sizes_file = (options.sizes,) if options.sizes is not None else ()
+    job = _job((spec, *options.deployments, *sizes_file), options)
+    sizes = _read_sizes(job)
+    targets = _targets(job)
+    program = _lowered(spec, sizes, job)
+    if program is None or job.sink.has_errors:
+        return job.outcome()
+    placed = [_run_passes(program, target, job) for target in targets]
+    programs = [found for found in placed if found is not None]
+    if job.sink.has_errors or options.stop_after in pass_names():
+        return job.outcome()
+    plan = job.run(
+        "plan",
+        build_plan,
+        programs,
+        spec,
+        job.sink,
+        version=__version__,
+        weights=_weights(sizes),
+    )
+    if plan is None or job.ends_after("plan", lambda: pformat(plan) + "\n"):
+        return job.outcome()
+    return job.outcome(job.run("emit", render, plan, mir=print_program(program)))
+
+
+def check_plan(folder: str, files: Mapping[str, bytes]) -> Outcome:
+    """Whether a plan is as it was written; `files` is all that its folder holds."""
+    from mstarc.codegen.integrity import check_files
+
+    job = _job((), CompileOptions())
+    job.run("check", check_files, folder, files, job.sink)
+    return job.outcome()
+
+
+def stage_names() -> tuple[str, ...]:
+    """Every stage and pass that a command may stop after, in order."""
+    from mstarc.passes.pipeline import pass_names
+
+    return ("parse", "check", "lower", *pass_names(), "plan")
+
+
+# The stages
+
+
+def _lowered(spec: SourceFile, sizes: "SizesFile | None", job: "_Job") -> "Program | None":
+    """From text to the IR; none with errors, or where the command goes no further."""
+    tree = job.run("parse", parse, spec, job.sink)
+    if tree is None or job.ends_after("parse", lambda: print_spec(tree, spec)):
+        return None
+    resolved = job.run("resolve", resolve, tree, job.sink)
+    # Types are checked also where names are unknown, so that one run reports both.
+    job.run("check", check_types, resolved, job.sink, _front_sizes(sizes, resolved, job))
+    job.ends_after("check", lambda: print_spec(tree, spec))
+    return None
+
+
+def _run_passes(program: "Program", target: "PassContext", job: "_Job") -> "Program | None":
+    """The program as it is placed on one target; none after an error."""
+    from mstarc.ir.text import print_program
+    from mstarc.passes.pipeline import pass_names, run_pipeline
+
+    last = job.options.stop_after if job.options.stop_after in pass_names() else None
+
+    def observe(name: str, after: Program, seconds: float) -> None:
+        job.seconds.append((name, seconds))
+        if job.options.dump_after == name:
+            job.dump += print_program(after)
+
+    return run_pipeline(program, target, stop_after=last, observe=observe)
+
+
+# What a compilation is given besides the spec
+
+
+def _read_sizes(job: "_Job") -> "SizesFile | None":
+    if job.options.sizes is None:
+        return None
+    from mstarc.deployment.sizes import read_sizes
+
+    return job.run("sizes", read_sizes, job.options.sizes, job.sink)
+
+
+def _front_sizes(sizes: "SizesFile | None", resolved: "Resolved", job: "_Job") -> Sizes:
+    """What stands above the defaults of `config`.
+
+    A node without weights of its own uses the model's checkpoint: what the file gives for such a
+    node are entries of that checkpoint's config.
+    """
+    if sizes is None:
+        return Sizes()
+    from mstarc.deployment.sizes import refuse_unknown_nodes
+
+    nodes = resolved.symbols.nodes
+    refuse_unknown_nodes(sizes, nodes, job.sink)
+    checkpoint = dict(sizes.checkpoint)
+    for entry in sizes.weights:
+        symbol = nodes.get(entry.node)
+        if symbol is not None and not _has_weights(symbol.of(ast.NodeDecl)):
+            checkpoint |= entry.config
+    return Sizes(checkpoint=checkpoint, config=sizes.config, spans=sizes.spans)
+
+
+def _has_weights(node: ast.NodeDecl) -> bool:
+    return any(isinstance(item, ast.WeightsItem) for item in node.items)
+
+
+def _weights(sizes: "SizesFile | None") -> "list[NodeWeights]":
+    from mstarc.plan import NodeWeights
+
+    return [
+        NodeWeights(
+            node=entry.node,
+            source=entry.source,
+            under=entry.under,
+            seed=entry.seed,
+            config=tuple(entry.config.items()),
+        )
+        for entry in (sizes.weights if sizes is not None else ())
+        if entry.source is not None
+    ]
+
+
+def _targets(job: "_Job") -> "list[PassContext]":
+    """Where to place: each deployment, or each set of devices, or one CPU."""
+    from mstarc.deployment import parse_devices, read_deployment
+    from mstarc.passes.context import PassContext
+
+    texts = tuple(dict.fromkeys(job.options.placements))
+    devices = [parse_devices(text) for text in texts]
+    for text, parsed in zip(texts, devices, strict=True):
+        if parsed is None:
+            job.sink.report(_unknown_devices(text))
+    if not job.options.deployments:
+        if not texts:
+            devices = [parse_devices(DEFAULT_PLACEMENT)]
+        return [PassContext(sink=job.sink, devices=parsed) for parsed in devices]
+    assert len(devices) <= 1, "deployments are placed on one set of devices"
+    targets = []
+    for file in job.options.deployments:
+        deployment = job.run("deployment", read_deployment, file, job.sink)
+        if deployment is not None:
+            on = devices[0] if devices else None
+            targets.append(PassContext(sink=job.sink, devices=on, deployment=deployment))
+    return targets
+
+
+def _unknown_devices(text: str) -> Diagnostic:
+    from mstarc.deployment import CATALOG
+
+    kinds = [kind.name for kind in CATALOG]
+    kind = text.lstrip("0123456789").removeprefix("x")
+    count = text.removesuffix(kind)
+    return Diagnostic(
+        code="MS0601",
+        message=f"unknown devices `{text}`",
+        primary=Label(span=Span(path="", start=0, end=0)),
+        helps=(
+            *(f"did you mean `{count}{near}`?" for near in did_you_mean(kind, kinds)[:1]),
+            "write a count and a kind, such as `2xH200` or `cpu`",
+            f"kinds are {', '.join(f'`{known}`' for known in kinds)}",
+        ),
+    )
 
 
 @dataclass(slots=True)
@@ -71,6 +273,7 @@ class _Job:
         return self.sink.has_errors or self.options.stop_after == stage
 
     def outcome(self, files: Mapping[str, str] | None = None) -> Outcome:
+        """What came of it so far; `files` only if nothing was wrong."""
         return Outcome(
             diagnostics=self.sink.diagnostics,
             sources=self.sources,
@@ -80,54 +283,5 @@ class _Job:
         )
 
 
-def check(spec: SourceFile) -> Outcome:
-    """What is wrong in a spec, wherever it may run."""
-    job = _job((spec,), CompileOptions())
-    _front_half(spec, job)
-    return job.outcome()
-
-
-def format_spec(spec: SourceFile) -> Outcome:
-    """The spec in its canonical form, under its own path."""
-    job = _job((spec,), CompileOptions())
-    tree = job.run("parse", parse, spec, job.sink)
-    if tree is None or job.sink.has_errors:
-        return job.outcome()
-    return job.outcome({spec.path: job.run("print", print_spec, tree, spec)})
-
-
-def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
-    """The front half's findings."""
-    job = _job((spec,), options)
-    _front_half(spec, job)
-    return job.outcome()
-
-
-def check_plan(folder: str, files: Mapping[str, bytes]) -> Outcome:
-    """Whether a plan is as it was written; `files` is all that its folder holds."""
-    from mstarc.codegen.integrity import check_files
-
-    job = _job((), CompileOptions())
-    job.run("check", check_files, folder, files, job.sink)
-    return job.outcome()
-
-
-def stage_names() -> tuple[str, ...]:
-    """Every stage and pass that a command may stop after, in order."""
-    from mstarc.passes.pipeline import pass_names
-
-    return ("parse", "resolve", *pass_names())
-
-
-def _job(sources: Iterable[SourceFile], options: CompileOptions) -> _Job:
+def _job(sources: Sequence[SourceFile], options: CompileOptions) -> _Job:
     return _Job(options=options, sources={source.path: source for source in sources})
-
-
-def _front_half(spec: SourceFile, job: _Job) -> Resolved | None:
-    tree = job.run("parse", parse, spec, job.sink)
-    if job.ends_after("parse", lambda: repr(tree)) or tree is None:
-        return None
-    resolved = job.run("resolve", resolve, tree, job.sink)
-    if job.ends_after("resolve", lambda: repr(resolved)):
-        return None
-    return resolved

@@ -11,9 +11,10 @@ DEFAULT_PLACEMENT = "cpu"
 class CompileOptions:
     """How to compile a spec.
 
-    `placements` are device sets to place on (`cpu`, `2xcpu`), `deployments` the texts of deployment
-    files; each makes one placement of the plan, and without any it is placed on one CPU. `sizes`
-    replaces config values. `stop_after` and `dump_after` name a stage or a pass.
+    Each of `placements` (`cpu`, `2xcpu`) makes one placement of the plan, and without any it is
+    placed on one CPU. With `deployments`, the texts of deployment files, each of these makes one,
+    and `placements` has at most the devices for them. `sizes` replaces config values. `stop_after`
+    and `dump_after` name a stage or a pass.
     """
 
     placements: tuple[str, ...] = ()

@@ -22,7 +22,8 @@ def placement_option(command: Command) -> Command:
         "placements",
         multiple=True,
         metavar="DEVICES",
-        help="Devices to place on: cpu, 2xcpu, 1xH200 …; may be given again. [default: cpu]",
+        help="Devices to place on: cpu, 2xcpu, 1xH200 …; may be given again, but with --deployment "
+        "only once. [default: cpu]",
     )(command)
 
 
@@ -69,6 +70,10 @@ def read_inputs(
     sink: DiagnosticSink,
 ) -> tuple[SourceFile, CompileOptions] | None:
     """The spec and what it is compiled with; none when a file could not be read."""
+    if deployments and len(placements) > 1:
+        raise click.UsageError(
+            "with --deployment, --placement says its devices and is given once at most"
+        )
     source = read_source(spec, sink)
     options = CompileOptions(
         placements=placements,
