@@ -162,5 +162,9 @@ class SamplerState:
 
     def _draws_for(self, host_slots: list[int]) -> bool:
         if self.mode == "auto":
+            # A captured region would keep what holds for its first batch.
+            assert not (self._device.type == "cuda" and torch.cuda.is_current_stream_capturing()), (
+                "a captured sampler's mode is `draw` or `greedy`"
+            )
             return any(self._drawing[slot] for slot in host_slots)
         return self.mode == "draw"

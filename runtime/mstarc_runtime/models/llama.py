@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from mstarc_runtime.engine.context import KVContext
 from mstarc_runtime.layers.config import require_value, required
@@ -96,7 +95,9 @@ class Decoder(nn.Module):
             width, eps=float(config.get("rms_norm_eps", 1e-6)), dtype=dtype, device=device
         )
         self.head: Linear | None = None
-        if not config.get("tie_word_embeddings", False):
+        if config.get("tie_word_embeddings", False):
+            self.embedding.use_as_head()
+        else:
             self.head = Linear(width, self.vocab_size, dtype=dtype, device=device)
 
     @classmethod
@@ -129,7 +130,7 @@ class Decoder(nn.Module):
     def _logits(self, hidden: Tensor) -> Tensor:
         normed = self.norm(hidden)
         if self.head is None:
-            return functional.linear(normed, self.embedding.weight)
+            return self.embedding.project(normed)
         return self.head(normed)
 
 

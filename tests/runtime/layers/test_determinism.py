@@ -56,7 +56,11 @@ def test_a_matrix_product(model: str) -> None:
             layer = Linear(inner, outer, bias=bias, dtype=torch.float32, device=CPU)
             for parameter in layer.parameters():
                 parameter.normal_(generator=torch.Generator().manual_seed(2))
+            plain = layer(torch.ones(3, inner))
             assert_rows_are_alone(layer, inner)
+            layer.pack(ROWS)
+            assert_rows_are_alone(layer, inner)
+            torch.testing.assert_close(layer(torch.ones(3, inner)), plain, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("width", [64, 512, 576, 48])
