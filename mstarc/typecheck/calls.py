@@ -1,0 +1,345 @@
+"""Calls of ops and runs of walks: arguments against parameters, and what comes back."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mstarc.diagnostics import Diagnostic, Label, did_you_mean
+from mstarc.names import Symbol
+from mstarc.source import Span
+from mstarc.syntax import ast
+from mstarc.typecheck.dims import Dim, DimVar, constant
+from mstarc.typecheck.environment import Env
+from mstarc.typecheck.fitting import Fitter, Misfit
+from mstarc.typecheck.logic import FALSE, TRUE
+from mstarc.typecheck.state import State
+from mstarc.typecheck.statics import formula, static_dim
+from mstarc.typecheck.text import text_of
+from mstarc.typecheck.typed import Call, ContextInfo, OpInfo, ParamInfo, Signature
+from mstarc.typecheck.types import (
+    ERROR,
+    INT,
+    FlagType,
+    ScalarType,
+    TensorType,
+    Type,
+    map_dims,
+    with_leading,
+)
+
+if TYPE_CHECKING:
+    from mstarc.typecheck.values import Values
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A result of a call: its type, and the condition (a formula) under which it is there."""
+
+    name: str
+    type: Type
+    present: int
+
+
+def check_op_call(call: ast.OpCall, env: Env, values: "Values") -> list[Outcome] | None:
+    """The results of an op call; None where it is not known which op is meant."""
+    state = values.state
+    node = state.resolved.meaning(call.target.node)
+    info = state.nodes.get(node.name) if node is not None else None
+    op = info.ops.get(call.target.op.text) if info is not None else None
+    if info is None or op is None:
+        for arg in call.args:
+            values.type_of(arg.value, env)
+        return None
+    context = _context(call, op, info.contexts, env, values)
+    count = context.count if context is not None else None
+    if call.context is not None and call.context.index is not None:
+        count = None
+    values.calls.append(call)
+    return _check(call, call.args, op, count, env, values)
+
+
+def check_run(call: ast.RunCall, env: Env, values: "Values") -> list[Outcome] | None:
+    """The results of running a walk; None where there is no such walk."""
+    symbol = values.state.resolved.meaning(call.walk)
+    walk = values.state.walks.get(symbol.name) if symbol is not None else None
+    if walk is None:
+        for arg in call.args:
+            values.type_of(arg.value, env)
+        return None
+    return _check(call, call.args, walk, None, env, values)
+
+
+def _check(
+    call: Call,
+    args: tuple[ast.Arg, ...],
+    signature: Signature,
+    count: ast.Expr | None,
+    env: Env,
+    values: "Values",
+) -> list[Outcome]:
+    state = values.state
+    given = _match(call, args, signature, state)
+    types = {id(arg): values.type_of(arg.value, env) for arg in args}
+    fitter = Fitter(signature.scope)
+    flags: dict[str, int] = {}
+    wanted: dict[str, Type] = {}
+    for param in signature.params:
+        arg = given.get(param.name)
+        expr = arg.value if arg is not None else param.default
+        found = types[id(arg)] if arg is not None else _default_type(param)
+        wanted[param.name] = _wanted(param.type, found, count, state)
+        if isinstance(param.type, FlagType):
+            flags[param.name] = _flag(expr, found, param, values)
+        elif param.type == INT and expr is not None:
+            size = static_dim(expr, state)
+            number = DimVar(param.name, signature.scope, "request")
+            fitter.bound[number] = (
+                size if size is not None else state.fresh_dim(expr, number, "unknown")
+            )
+        fitter.bind(wanted[param.name], found)
+    for param in signature.params:
+        arg = given.get(param.name)
+        if arg is None:
+            continue
+        misfit = fitter.fit(wanted[param.name], types[id(arg)])
+        if misfit is not None:
+            _report(misfit, arg.value, param, wanted[param.name], signature, env, values)
+    ordered = [
+        given[param.name].value if param.name in given else param.default
+        for param in signature.params
+    ]
+    state.arguments[call] = tuple(expr for expr in ordered if expr is not None)
+    return [
+        Outcome(
+            result.name,
+            _result_type(result.type, call, count, fitter, state),
+            _presence(result.condition, flags, state),
+        )
+        for result in signature.results
+    ]
+
+
+def _match(
+    call: Call, args: tuple[ast.Arg, ...], signature: Signature, state: State
+) -> dict[str, ast.Arg]:
+    """Which argument each parameter gets."""
+    params = signature.params
+    names = [param.name for param in params]
+    given: dict[str, ast.Arg] = {}
+    position = 0
+    for arg in args:
+        if arg.name is None:
+            if position >= len(params):
+                state.sink.report(
+                    Diagnostic(
+                        code="MS0312",
+                        message=f"`{signature.title}` takes {_count(len(params))}",
+                        primary=Label(span=arg.span, text="one too many"),
+                    ).label(signature.decl.name.span, "declared here")
+                )
+                continue
+            name = names[position]
+            position += 1
+        else:
+            name = arg.name.text
+            if name not in names:
+                _unknown_argument(arg.name, names, signature, state)
+                continue
+        if name in given:
+            state.sink.report(
+                Diagnostic(
+                    code="MS0312",
+                    message=f"`{signature.title}` is given `{name}` twice",
+                    primary=Label(span=arg.span, text="given again here"),
+                ).label(given[name].span, "given first here")
+            )
+            continue
+        given[name] = arg
+    missing = [p for p in params if p.name not in given and p.default is None]
+    if missing and len(given) == len(args):
+        listed = " and ".join(f"`{param.name}`" for param in missing)
+        diagnostic = Diagnostic(
+            code="MS0310",
+            message=f"`{signature.title}` is not given {listed}",
+            primary=Label(span=call.span, text=f"takes {_count(len(params))}"),
+        )
+        for param in missing:
+            diagnostic = diagnostic.label(param.decl.span, "needs a value")
+        state.sink.report(diagnostic)
+    return given
+
+
+def _unknown_argument(name: ast.Name, known: list[str], signature: Signature, state: State) -> None:
+    near = did_you_mean(name.text, known)
+    listed = " or ".join(f"`{item}`" for item in near or known)
+    diagnostic = Diagnostic(
+        code="MS0311",
+        message=f"`{signature.title}` has no parameter `{name.text}`",
+        primary=Label(span=name.span, text="not a parameter"),
+    ).label(signature.decl.name.span, "declared here")
+    if listed:
+        diagnostic = diagnostic.help(f"did you mean {listed}?" if near else f"it has {listed}")
+    state.sink.report(diagnostic)
+
+
+def _default_type(param: ParamInfo) -> Type:
+    match param.default:
+        case ast.Bool():
+            return ScalarType("bool")
+        case ast.Int():
+            return INT
+        case ast.Float():
+            return ScalarType("float")
+        case _:
+            return ERROR
+
+
+def _wanted(type_: Type, found: Type, count: ast.Expr | None, state: State) -> Type:
+    """What a parameter wants. In an array of contexts each has its own value, or all share one."""
+    if count is None or not isinstance(found, TensorType):
+        return type_
+    leading = static_dim(count, state)
+    led = with_leading(type_, leading if leading is not None else constant(1))
+    if isinstance(led, TensorType) and len(led.dims) == len(found.dims):
+        return led
+    return type_
+
+
+def _result_type(
+    type_: Type, call: Call, count: ast.Expr | None, fitter: Fitter, state: State
+) -> Type:
+    """A result's type with the dims that the call bound; what nothing bound is new."""
+
+    def bound(var: DimVar) -> Dim | None:
+        if var in fitter.bound:
+            return fitter.bound[var]
+        if var.origin == "unknown":
+            return state.fresh_dim(call, var, "unknown")
+        if var.scope == fitter.scope and var.scope != 0:
+            return state.fresh_dim(call, var, "free")
+        return None
+
+    result = map_dims(type_, bound)
+    if count is None:
+        return result
+    leading = static_dim(count, state)
+    return with_leading(result, leading if leading is not None else constant(1))
+
+
+def _flag(expr: ast.Expr | None, found: Type, param: ParamInfo, values: "Values") -> int:
+    """The condition that a flag stands for in this call."""
+    if expr is None or not isinstance(found, FlagType | ScalarType):
+        return values.state.logic.atom(f"flag {param.name}")
+    if expr is not param.default and not values.static(expr, f"the flag `{param.name}`"):
+        return values.state.logic.atom(f"flag {param.name}")
+    return formula(expr, values.state)
+
+
+def _presence(condition: ast.Expr | None, flags: dict[str, int], state: State) -> int:
+    if condition is None:
+        return TRUE
+
+    def flag(symbol: Symbol) -> int | None:
+        return flags.get(symbol.name) if symbol.kind == "parameter" else None
+
+    return formula(condition, state, flag)
+
+
+def _context(
+    call: ast.OpCall, op: OpInfo, contexts: tuple[ContextInfo, ...], env: Env, values: "Values"
+) -> ContextInfo | None:
+    """The context that a call works on, noted for lowering."""
+    state = values.state
+    by_name = {context.name: context for context in contexts}
+    chosen = call.context
+    if not by_name:
+        if chosen is not None:
+            state.sink.report(
+                Diagnostic(
+                    code="MS0531",
+                    message=f"`{op.title}` works on no context",
+                    primary=Label(span=chosen.span, text="chosen here"),
+                    notes=("only nodes of engine `kv_cache` have contexts",),
+                )
+            )
+        return None
+    own = (*op.writes, *op.reads)[0]
+    name = own
+    if chosen is not None:
+        if not op.is_movable and chosen.name.text not in (*op.writes, *op.reads):
+            state.sink.report(
+                Diagnostic(
+                    code="MS0531",
+                    message=f"`{op.title}` does not work on `{chosen.name.text}`",
+                    primary=Label(span=chosen.span, text="chosen here"),
+                    helps=("effects without names, as in `writes`, leave the choice to the call",),
+                ).label(op.decl.name.span, f"names its contexts: `{own}`")
+            )
+        elif chosen.name.text in by_name:
+            name = chosen.name.text
+    text = name
+    if chosen is not None and chosen.index is not None:
+        values.whole_number(chosen.index, env, "which of the contexts is meant")
+        at = static_dim(chosen.index, state)
+        if at is not None and at.value is not None:
+            text = f"{name}[{at.value}]"
+        else:
+            not_built(chosen.span, "a context chosen by a number that config does not know", state)
+    state.contexts[call] = text
+    return by_name.get(name)
+
+
+def not_built(span: Span, construct: str, state: State) -> None:
+    """Refuse what the language has and this compiler does not compile yet."""
+    state.error("MS0590", span, f"{construct} is not compiled yet", "used here")
+
+
+def _report(
+    misfit: Misfit,
+    expr: ast.Expr,
+    param: ParamInfo,
+    wanted: Type,
+    signature: Signature,
+    env: Env,
+    values: "Values",
+) -> None:
+    from mstarc.typecheck.values import absence
+
+    state = values.state
+    text = text_of(expr)
+    if misfit.code == "MS0307":
+        held, when = absence(expr, env, state)
+        diagnostic = Diagnostic(
+            code="MS0307",
+            message=f"`{text}` may be none where `{signature.title}` needs it",
+            primary=Label(
+                span=expr.span, text=f"there only if `{when}`" if when else "not always there"
+            ),
+            helps=(
+                "use it under the condition that it is there, or let the parameter be `or none`",
+            ),
+        )
+        if held is not None:
+            if state.logic.both(held.present, env.facts) == FALSE:
+                diagnostic = diagnostic.note("under what holds here it is never there")
+            diagnostic = diagnostic.label(held.span, f"`{text}` is set here")
+        state.sink.report(diagnostic.label(param.decl.span, f"`{wanted}`, without `or none`"))
+        return
+    verb = "takes" if not isinstance(wanted, FlagType) else "takes a"
+    shown = f"`{wanted}`" if not isinstance(wanted, FlagType) else "flag"
+    diagnostic = Diagnostic(
+        code=misfit.code,
+        message=f"`{text}` does not fit `{param.name}` of `{signature.title}`",
+        primary=Label(span=expr.span, text=misfit.reason),
+    ).label(param.decl.span, f"{verb} {shown}")
+    if isinstance(expr, ast.Name):
+        symbol = state.resolved.meaning(expr)
+        held = env.values.get(symbol) if symbol is not None else None
+        if held is not None and held.span != expr.span:
+            diagnostic = diagnostic.label(held.span, f"`{text}` comes from here")
+    if misfit.code == "MS0306":
+        diagnostic = diagnostic.help("let an op of a host node make tensors of it")
+    state.sink.report(diagnostic)
+
+
+def _count(count: int) -> str:
+    return "no values" if count == 0 else f"{count} value{'s' if count > 1 else ''}"

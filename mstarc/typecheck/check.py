@@ -1,0 +1,46 @@
+"""Check a whole spec, one part after another."""
+
+from mstarc.diagnostics import DiagnosticSink
+from mstarc.names import Resolved
+from mstarc.typecheck.constants import Sizes, config_values
+from mstarc.typecheck.contexts import check_contexts
+from mstarc.typecheck.links import find_links
+from mstarc.typecheck.machines import check_machines
+from mstarc.typecheck.nodes import check_nodes
+from mstarc.typecheck.outputs import check_outputs
+from mstarc.typecheck.request import check_config_types, check_request
+from mstarc.typecheck.state import State
+from mstarc.typecheck.streams import check_streams
+from mstarc.typecheck.typed import Typed
+from mstarc.typecheck.walks import check_walks, declare_walks
+
+_NO_SIZES = Sizes()
+
+
+def check(resolved: Resolved, sink: DiagnosticSink, sizes: Sizes = _NO_SIZES) -> Typed:
+    """The checked spec. With errors in `sink` it is good for looking at, not for lowering."""
+    state = State(resolved=resolved, sink=sink, config=config_values(resolved, sizes, sink))
+    links = find_links(resolved)
+    check_config_types(state)
+    check_request(state)
+    check_nodes(state)
+    check_streams(links, state)
+    declare_walks(links, state)
+    check_walks(state)
+    ways = check_machines(state)
+    check_contexts(state)
+    check_outputs(ways, links, state)
+    return Typed(
+        resolved=resolved,
+        config=state.config,
+        fields=state.fields,
+        options=state.options,
+        nodes=state.nodes,
+        streams=state.streams,
+        walks=state.walks,
+        types=state.types,
+        arguments=state.arguments,
+        contexts=state.contexts,
+        policies=state.policies,
+        registers=state.registers,
+    )

@@ -1,0 +1,123 @@
+"""Conditions as binary decision diagrams, so that "holds whenever" has an exact answer.
+
+The atoms are static conditions: an option that is true, a comparison of options, `wants speech`,
+a flag. Formulas are numbers; equal numbers mean equal conditions. `FALSE` is 0, `TRUE` is 1.
+"""
+
+from collections.abc import Iterable, Mapping
+
+FALSE = 0
+TRUE = 1
+
+
+class Logic:
+    """Makes formulas and keeps the tables that make them unique."""
+
+    def __init__(self) -> None:
+        self._atoms: list[str] = []
+        self._levels: dict[str, int] = {}
+        self._nodes: list[tuple[int, int, int]] = [(1 << 30, 0, 0), (1 << 30, 1, 1)]
+        self._unique: dict[tuple[int, int, int], int] = {}
+        self._choices: dict[tuple[int, int, int], int] = {}
+
+    def atom(self, text: str) -> int:
+        """The formula that holds exactly where the atom `text` does."""
+        level = self._levels.setdefault(text, len(self._atoms))
+        if level == len(self._atoms):
+            self._atoms.append(text)
+        return self._node(level, TRUE, FALSE)
+
+    def choice(self, condition: int, then: int, otherwise: int) -> int:
+        """`then` where `condition` holds, else `otherwise`."""
+        if condition == TRUE or then == otherwise:
+            return then
+        if condition == FALSE:
+            return otherwise
+        if then == TRUE and otherwise == FALSE:
+            return condition
+        key = (condition, then, otherwise)
+        if (known := self._choices.get(key)) is not None:
+            return known
+        level = min(self._nodes[formula][0] for formula in key)
+        high = self.choice(*(self._cofactor(formula, level, 1) for formula in key))
+        low = self.choice(*(self._cofactor(formula, level, 2) for formula in key))
+        result = self._node(level, high, low)
+        self._choices[key] = result
+        return result
+
+    def both(self, *formulas: int) -> int:
+        """Where all hold."""
+        result = TRUE
+        for formula in formulas:
+            result = self.choice(result, formula, FALSE)
+        return result
+
+    def either(self, *formulas: int) -> int:
+        """Where at least one holds."""
+        result = FALSE
+        for formula in formulas:
+            result = self.choice(result, TRUE, formula)
+        return result
+
+    def negation(self, formula: int) -> int:
+        """Where `formula` does not hold."""
+        return self.choice(formula, FALSE, TRUE)
+
+    def implies(self, premise: int, conclusion: int) -> bool:
+        """Whether `conclusion` holds wherever `premise` does."""
+        return self.both(premise, self.negation(conclusion)) == FALSE
+
+    def compose(self, formula: int, values: Mapping[str, int]) -> int:
+        """The formula with atoms replaced by other formulas."""
+        if formula <= TRUE:
+            return formula
+        level, high, low = self._nodes[formula]
+        text = self._atoms[level]
+        condition = values[text] if text in values else self.atom(text)
+        return self.choice(condition, self.compose(high, values), self.compose(low, values))
+
+    def always(self, formula: int, atoms: Iterable[str]) -> int:
+        """Where `formula` holds whatever `atoms` are."""
+        for text in atoms:
+            formula = self.both(
+                self.compose(formula, {text: TRUE}), self.compose(formula, {text: FALSE})
+            )
+        return formula
+
+    def atoms_of(self, formula: int) -> tuple[str, ...]:
+        """The atoms that a formula depends on, in the order in which they were made."""
+        seen: set[int] = set()
+        levels: set[int] = set()
+        waiting = [formula]
+        while waiting:
+            current = waiting.pop()
+            if current <= TRUE or current in seen:
+                continue
+            seen.add(current)
+            level, high, low = self._nodes[current]
+            levels.add(level)
+            waiting.extend((high, low))
+        return tuple(self._atoms[level] for level in sorted(levels))
+
+    def example(self, formula: int) -> dict[str, bool]:
+        """Truth values of atoms under which `formula`, which is not `FALSE`, holds."""
+        assert formula != FALSE
+        values: dict[str, bool] = {}
+        while formula != TRUE:
+            level, high, low = self._nodes[formula]
+            values[self._atoms[level]] = low == FALSE
+            formula = high if low == FALSE else low
+        return values
+
+    def _node(self, level: int, high: int, low: int) -> int:
+        if high == low:
+            return high
+        key = (level, high, low)
+        number = self._unique.setdefault(key, len(self._nodes))
+        if number == len(self._nodes):
+            self._nodes.append(key)
+        return number
+
+    def _cofactor(self, formula: int, level: int, branch: int) -> int:
+        node = self._nodes[formula]
+        return node[branch] if node[0] == level else formula

@@ -1,0 +1,284 @@
+"""Nodes: engines, weights, settings, contexts, and ops with their effects spelled out."""
+
+import re
+from typing import get_args
+
+from mstarc.diagnostics import Diagnostic, Label
+from mstarc.names.scope import report_unknown
+from mstarc.syntax import ast
+from mstarc.typecheck.constants import evaluate
+from mstarc.typecheck.environment import Env
+from mstarc.typecheck.ops import check_op
+from mstarc.typecheck.state import State
+from mstarc.typecheck.typed import ContextInfo, Engine, NodeInfo, WeightsInfo
+from mstarc.typecheck.types import ERROR, ScalarType
+from mstarc.typecheck.values import Values
+
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+KV_SETTINGS = ("layers", "heads", "head_dim", "rope_axes", "length")
+KV_NEEDED = ("layers", "heads", "head_dim")
+SAMPLE_SETTINGS = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "repetition_penalty",
+    "seed",
+    "suppress",
+    "allow",
+)
+SHARD_KINDS = ("tensor", "expert", "sequence")
+BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+_IMPL = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
+
+
+def check_nodes(state: State) -> None:
+    """Check every node and note what it is."""
+    for symbol in state.resolved.symbols.nodes.values():
+        state.nodes[symbol.name] = _check_node(symbol.of(ast.NodeDecl), state)
+
+
+def _check_node(node: ast.NodeDecl, state: State) -> NodeInfo:
+    engine = _engine(node, state)
+    _refuse_doubled_items(node, state)
+    impl = next((item for item in node.items if isinstance(item, ast.ImplItem)), None)
+    if impl is None:
+        state.sink.report(
+            Diagnostic(
+                code="MS0326",
+                message=f"node `{node.name.text}` does not say what computes it",
+                primary=Label(span=node.name.span, text="no `impl`"),
+                helps=('name a module and a class in it: `impl "orpheus:Decoder"`',),
+            )
+        )
+    elif not _IMPL.fullmatch(impl.path.value):
+        state.error(
+            "MS0326",
+            impl.path.span,
+            f'`"{impl.path.value}"` does not name a class',
+            'a module, a colon and a class: `"orpheus:Decoder"`',
+        )
+    kv = next((item.settings for item in node.items if isinstance(item, ast.KvItem)), ())
+    contexts = _contexts(node, state)
+    _check_kv(node, engine, kv, state)
+    samplers = _samplers(node, engine, state)
+    info = NodeInfo(
+        name=node.name.text,
+        engine=engine,
+        impl=impl.path.value if impl is not None else "",
+        weights=_weights(node, state),
+        shards=_shards(node, state),
+        kv=kv,
+        contexts=contexts if engine == "kv_cache" else (),
+        samplers=samplers,
+        aliases=tuple(alias.value for alias in node.aliases),
+        ops={},
+        decl=node,
+    )
+    ops = {
+        symbol.name: check_op(symbol.of(ast.OpDecl), info, state)
+        for symbol in state.resolved.symbols.members[node.name.text].ops.values()
+    }
+    return NodeInfo(
+        name=info.name,
+        engine=engine,
+        impl=info.impl,
+        weights=info.weights,
+        shards=info.shards,
+        kv=kv,
+        contexts=info.contexts,
+        samplers=samplers,
+        aliases=info.aliases,
+        ops=ops,
+        decl=node,
+    )
+
+
+def _engine(node: ast.NodeDecl, state: State) -> Engine:
+    for engine in ENGINES:
+        if engine == node.engine.text:
+            return engine
+    report_unknown(node.engine, ENGINES, "MS0218", "engine", state.sink)
+    return "kv_cache"
+
+
+def _refuse_doubled_items(node: ast.NodeDecl, state: State) -> None:
+    names = {
+        ast.ImplItem: "impl",
+        ast.WeightsItem: "weights",
+        ast.ShardsItem: "shards",
+        ast.KvItem: "kv",
+        ast.ContextsItem: "contexts",
+    }
+    first: dict[type, ast.Node] = {}
+    for item in node.items:
+        kind = type(item)
+        if kind in names:
+            word = names[kind]
+        elif isinstance(item, ast.SampleItem) and item.name is None:
+            word = "sample"
+        else:
+            continue
+        earlier = first.setdefault(kind, item)
+        if earlier is not item:
+            state.sink.report(
+                Diagnostic(
+                    code="MS0201",
+                    message=f"node `{node.name.text}` says `{word}` twice",
+                    primary=Label(span=item.span, text="said again here"),
+                ).label(earlier.span, "said first here")
+            )
+
+
+def _weights(node: ast.NodeDecl, state: State) -> WeightsInfo | None:
+    item = next((item for item in node.items if isinstance(item, ast.WeightsItem)), None)
+    if item is None:
+        return None
+    source = item.source.value
+    if not source or source != source.strip() or any(char.isspace() for char in source):
+        state.error(
+            "MS0326",
+            item.source.span,
+            f'`"{source}"` does not name weights',
+            "a repository, a folder or a name of the weights table, without spaces",
+        )
+    size = None
+    if item.size is not None:
+        unit = item.size.unit
+        if unit.text in BYTES:
+            size = round(item.size.amount.value * BYTES[unit.text])
+        else:
+            report_unknown(unit, BYTES, "MS0218", "unit of size", state.sink)
+    under = item.under.value if item.under is not None else ""
+    return WeightsInfo(source=source, under=under, size_bytes=size)
+
+
+def _shards(node: ast.NodeDecl, state: State) -> tuple[str, ...]:
+    kinds = [kind for item in node.items if isinstance(item, ast.ShardsItem) for kind in item.kinds]
+    for kind in kinds:
+        if kind.text not in SHARD_KINDS:
+            report_unknown(kind, SHARD_KINDS, "MS0218", "way to shard", state.sink)
+    return tuple(kind.text for kind in kinds if kind.text in SHARD_KINDS)
+
+
+def _check_kv(
+    node: ast.NodeDecl, engine: Engine, settings: tuple[ast.Setting, ...], state: State
+) -> None:
+    item = next((item for item in node.items if isinstance(item, ast.KvItem)), None)
+    contexts = next((item for item in node.items if isinstance(item, ast.ContextsItem)), None)
+    if engine != "kv_cache":
+        for wrong, what in ((item, "kv"), (contexts, "contexts")):
+            if wrong is not None:
+                state.sink.report(
+                    Diagnostic(
+                        code="MS0327",
+                        message=f"node `{node.name.text}` keeps no cache, and has `{what}`",
+                        primary=Label(span=wrong.span, text="only a kv_cache node has this"),
+                    ).label(node.engine.span, f"its engine is `{engine}`")
+                )
+        return
+    if node.engine.text != "kv_cache":
+        return
+    if item is None:
+        state.sink.report(
+            Diagnostic(
+                code="MS0327",
+                message=f"the cache of node `{node.name.text}` has no size",
+                primary=Label(span=node.name.span, text="no `kv`"),
+                helps=("say its size: `kv { layers = 28, heads = 8, head_dim = 128 }`",),
+            )
+        )
+        return
+    _check_settings(settings, KV_SETTINGS, "kv", state)
+    given = {setting.name.text for setting in settings}
+    if missing := [name for name in KV_NEEDED if name not in given]:
+        names = " and ".join(f"`{name}`" for name in missing)
+        state.error(
+            "MS0327",
+            item.span,
+            f"the cache of node `{node.name.text}` has no size",
+            f"{names} not given",
+        )
+    for setting in settings:
+        if setting.name.text in KV_SETTINGS:
+            value = evaluate(setting.value, state.config, state.resolved, state.sink)
+            if value is not None and (type(value) is not int or value < 1):
+                state.error(
+                    "MS0327", setting.value.span, f"`{setting.name.text}` counts", f"it is {value}"
+                )
+
+
+def _samplers(
+    node: ast.NodeDecl, engine: Engine, state: State
+) -> tuple[tuple[str, tuple[ast.Setting, ...]], ...]:
+    values = Values(state, owner=node.name.text)
+    samplers = []
+    for item in node.items:
+        if not isinstance(item, ast.SampleItem):
+            continue
+        if engine != "kv_cache":
+            state.sink.report(
+                Diagnostic(
+                    code="MS0327",
+                    message=f"node `{node.name.text}` samples nothing, and has `sample`",
+                    primary=Label(span=item.span, text="only a kv_cache node samples"),
+                ).label(node.engine.span, f"its engine is `{engine}`")
+            )
+        _check_settings(item.settings, SAMPLE_SETTINGS, "sample", state)
+        for setting in item.settings:
+            type_ = values.type_of(setting.value, Env())
+            is_number = isinstance(type_, ScalarType) and type_.kind in ("int", "float")
+            if type_ != ERROR and not is_number and setting.name.text != "allow":
+                state.error(
+                    "MS0315", setting.value.span, f"`{setting.name.text}` is a number", f"`{type_}`"
+                )
+        samplers.append((item.name.text if item.name is not None else "default", item.settings))
+    return tuple(samplers)
+
+
+def _check_settings(
+    settings: tuple[ast.Setting, ...], known: tuple[str, ...], block: str, state: State
+) -> None:
+    seen: dict[str, ast.Setting] = {}
+    for setting in settings:
+        if setting.name.text not in known:
+            what = f"setting of `{block}` named"
+            report_unknown(setting.name, known, "MS0220", what, state.sink)
+        elif (first := seen.setdefault(setting.name.text, setting)) is not setting:
+            state.sink.report(
+                Diagnostic(
+                    code="MS0201",
+                    message=f"`{setting.name.text}` is set twice",
+                    primary=Label(span=setting.span, text="set again here"),
+                ).label(first.span, "set first here")
+            )
+
+
+def _contexts(node: ast.NodeDecl, state: State) -> tuple[ContextInfo, ...]:
+    declared = state.resolved.symbols.members[node.name.text].contexts
+    values = Values(state, owner=node.name.text)
+    contexts = []
+    for symbol in declared.values():
+        decl = symbol.of(ast.ContextDecl)
+        if decl.count is not None:
+            values.whole_number(decl.count, Env(), "how many contexts there are")
+        cross = None
+        if decl.cross is not None:
+            value = evaluate(decl.cross, state.config, state.resolved, state.sink)
+            if type(value) is int and value >= 1:
+                cross = value
+            elif value is not None:
+                state.error("MS0327", decl.cross.span, "`cross` has a length", f"{value} is none")
+        contexts.append(
+            ContextInfo(
+                name=symbol.name,
+                count=decl.count,
+                cross=cross,
+                aliases=tuple(alias.value for alias in decl.aliases),
+                decl=decl,
+            )
+        )
+    if not contexts:
+        contexts.append(ContextInfo(name="main", count=None, cross=None, aliases=(), decl=None))
+    return tuple(contexts)

@@ -1,0 +1,267 @@
+"""Outputs: each must be emitted in every request that wants it, and only work wanted is done."""
+
+from collections.abc import Mapping
+
+from mstarc.diagnostics import Diagnostic, Label
+from mstarc.names import Symbol
+from mstarc.syntax import ast
+from mstarc.typecheck.links import Links, uses_of
+from mstarc.typecheck.logic import FALSE, TRUE
+from mstarc.typecheck.machines import Ways, body_of, example
+from mstarc.typecheck.state import State
+from mstarc.typecheck.statics import formula
+from mstarc.typecheck.types import MediaType, PartsType, TensorType
+
+
+def check_outputs(machines: Mapping[str, Ways], links: Links, state: State) -> None:
+    """Check `via` ops, that outputs are emitted on every path, and conditions of machines."""
+    for symbol in state.resolved.symbols.outputs.values():
+        _check_via(symbol.of(ast.OutField), state)
+        _check_emitted(symbol, machines, links, state)
+    _check_machine_conditions(machines, links, state)
+
+
+def _check_via(output: ast.OutField, state: State) -> None:
+    if output.via is None:
+        return
+    node = state.nodes.get(output.via.node.text)
+    op = node.ops.get(output.via.op.text) if node is not None else None
+    if node is None or op is None:
+        return
+    problem = None
+    needed = [param for param in op.params if param.default is None]
+    first = op.params[0].type if op.params else None
+    if node.engine != "host":
+        problem = f"an op of a {node.engine} node"
+    elif len(needed) > 1 or not isinstance(first, TensorType) or first.dtype != "i64":
+        problem = "does not take just tokens (`i64`)"
+    elif len(op.results) != 1 or op.results[0].type != MediaType("text"):
+        problem = "does not give just `text`"
+    if problem is not None:
+        state.sink.report(
+            Diagnostic(
+                code="MS0320",
+                message=f"`{op.title}` cannot make the text of `{output.name.text}`",
+                primary=Label(span=output.via.span, text=problem),
+                helps=(
+                    "a host op that takes a token and gives a piece of text: "
+                    "`op text(token: i64) -> (piece: text) stateful`",
+                ),
+            ).label(op.decl.span, "declared here")
+        )
+
+
+def _check_emitted(
+    symbol: Symbol, machines: Mapping[str, Ways], links: Links, state: State
+) -> None:
+    output = symbol.of(ast.OutField)
+    emitters = uses_of(symbol, links.emits)
+    if not emitters:
+        diagnostic = Diagnostic(
+            code="MS0519",
+            message=f"nothing emits the output `{symbol.name}`",
+            primary=Label(span=output.name.span, text="always empty"),
+        )
+        for walk in state.walks.values():
+            for node in ast.descendants(walk.decl.body):
+                if isinstance(node, ast.Emit) and state.resolved.meaning(node.output) is symbol:
+                    text = "emitted in a walk that no machine runs"
+                    diagnostic = diagnostic.label(node.span, text)
+        if not diagnostic.labels:
+            diagnostic = diagnostic.help(f"emit it in a walk: `emit {symbol.name} <- …`")
+        state.sink.report(diagnostic)
+        return
+    logic = state.logic
+    missing = _premise(state)
+    for name in emitters:
+        missing = logic.both(missing, _missing_in(symbol, machines[name], state))
+    missing = logic.compose(missing, {f"wants {symbol.name}": TRUE})
+    if missing == FALSE:
+        return
+    path = _path_of(machines[next(iter(emitters))], missing, state)
+    diagnostic = Diagnostic(
+        code="MS0520",
+        message=f"no walk emits the output `{symbol.name}` on some path",
+        primary=Label(span=output.name.span, text="wanted, and never made"),
+        notes=(f"as in a request {example(missing, state)}",),
+        helps=("emit it on that path as well, or refuse such requests with `need`",),
+    )
+    if path:
+        diagnostic = diagnostic.note(f"which goes {' -> '.join(f'`{name}`' for name in path)}")
+    for uses in emitters.values():
+        diagnostic = diagnostic.label(uses[0].span, "emitted here")
+    state.sink.report(diagnostic)
+
+
+def _premise(state: State) -> int:
+    """What holds in every request: its needs, and that there are as many parts as declared."""
+    logic = state.logic
+    holds = TRUE
+    for need in state.resolved.spec.all_of(ast.NeedDecl):
+        if need.condition in state.types:
+            holds = logic.both(holds, formula(need.condition, state))
+    for field in state.resolved.spec.request_fields:
+        if not isinstance(field, ast.InField) or field.quantity is None:
+            continue
+        parts = state.fields.get(field.name.text)
+        some = field.quantity.at_least is not None and field.quantity.at_least.value > 0
+        if some and isinstance(parts, PartsType):
+            kinds = [logic.atom(f"has {kind.kind}") for kind in parts.kinds]
+            holds = logic.both(holds, logic.either(*kinds))
+    return holds
+
+
+def _missing_in(symbol: Symbol, ways: Ways, state: State) -> int:
+    """Where a machine ends without having emitted an output, or does not run."""
+    logic = state.logic
+    missing = logic.negation(ways.condition)
+
+    def go(name: str, taken: int, seen: tuple[str, ...]) -> int:
+        own = _emits(body_of(ways.states[name]), symbol, {}, state)
+        silent = logic.both(taken, logic.negation(own))
+        found = FALSE
+        for way in ways.ways:
+            if way.source != name or silent == FALSE or way.target in seen:
+                continue
+            onward = logic.both(silent, way.condition)
+            if way.target == "done":
+                found = logic.either(found, onward)
+            elif onward != FALSE:
+                found = logic.either(found, go(way.target, onward, (*seen, way.target)))
+        return found
+
+    first = ways.machine.states[0].name.text
+    return logic.either(missing, go(first, ways.condition, (first,)))
+
+
+def _path_of(ways: Ways, missing: int, state: State) -> tuple[str, ...]:
+    """The states of a machine that a request takes under which an output is missing."""
+    logic = state.logic
+    if logic.both(ways.condition, missing) == FALSE:
+        return ()
+    path = [ways.machine.states[0].name.text]
+    taken = logic.both(ways.condition, missing)
+    while path[-1] != "done":
+        for way in ways.ways:
+            onward = logic.both(taken, way.condition)
+            if way.source == path[-1] and onward != FALSE and way.target not in path:
+                path.append(way.target)
+                taken = onward
+                break
+        else:
+            return ()
+    return tuple(path)
+
+
+def _emits(
+    statements: tuple[ast.Stmt, ...], symbol: Symbol, flags: Mapping[str, int], state: State
+) -> int:
+    """Where one of the statements emits an output; what only a loop's index decides may hold."""
+    logic = state.logic
+    found = FALSE
+    for statement in statements:
+        match statement:
+            case ast.Emit() if state.resolved.meaning(statement.output) is symbol:
+                holds = TRUE
+                if statement.condition is not None:
+                    holds = _condition(statement.condition, flags, state)
+                found = logic.either(found, holds)
+            case ast.RunStmt(call=call) | ast.Assign(value=ast.RunCall() as call):
+                found = logic.either(found, _emits_in_walk(call, symbol, flags, state))
+            case ast.When():
+                found = logic.either(found, _emits_in_when(statement, symbol, flags, state))
+            case ast.Loop() | ast.Parallel() | ast.For() | ast.Each():
+                found = logic.either(found, _emits(statement.body.statements, symbol, flags, state))
+            case ast.Match():
+                for arm in statement.arms:
+                    here = logic.atom(f"has {arm.kind.text}")
+                    inner = _emits(arm.body.statements, symbol, flags, state)
+                    found = logic.either(found, logic.both(here, inner))
+            case _:
+                pass
+    return found
+
+
+def _emits_in_when(when: ast.When, symbol: Symbol, flags: Mapping[str, int], state: State) -> int:
+    holds = _condition(when.condition, flags, state)
+    then = _emits(when.then.statements, symbol, flags, state)
+    otherwise = FALSE
+    if isinstance(when.otherwise, ast.When):
+        otherwise = _emits_in_when(when.otherwise, symbol, flags, state)
+    elif when.otherwise is not None:
+        otherwise = _emits(when.otherwise.statements, symbol, flags, state)
+    return state.logic.choice(holds, then, otherwise)
+
+
+def _emits_in_walk(
+    call: ast.RunCall, symbol: Symbol, flags: Mapping[str, int], state: State
+) -> int:
+    walk = state.walks.get(call.walk.text)
+    args = state.arguments.get(call)
+    if walk is None or args is None or len(args) != len(walk.params):
+        return TRUE
+    inner = {
+        param.name: _condition(arg, flags, state)
+        for param, arg in zip(walk.params, args, strict=True)
+        if str(param.type) == "flag"
+    }
+    return _emits(walk.decl.body.statements, symbol, inner, state)
+
+
+def _condition(condition: ast.Expr, flags: Mapping[str, int], state: State) -> int:
+    """A condition as a formula over the request; parts and indices may be any."""
+
+    def flag(used: Symbol) -> int | None:
+        return flags.get(used.name) if used.kind == "parameter" else None
+
+    if condition not in state.types and not isinstance(condition, ast.Bool):
+        return TRUE
+    found = formula(condition, state, flag)
+    local = {atom: TRUE for atom in state.logic.atoms_of(found) if "@" in atom}
+    return state.logic.compose(found, local)
+
+
+def _check_machine_conditions(machines: Mapping[str, Ways], links: Links, state: State) -> None:
+    logic = state.logic
+    premise = _premise(state)
+    for name, ways in machines.items():
+        emits = links.emits[name]
+        outputs = [state.resolved.symbols.outputs[use.name].of(ast.OutField) for use in emits]
+        if ways.machine.condition is None and outputs and not links.sends[name]:
+            unwanted = premise
+            for output in outputs:
+                wanted = logic.atom(f"wants {output.name.text}") if output.optional else TRUE
+                unwanted = logic.both(unwanted, logic.negation(wanted))
+            if unwanted != FALSE:
+                optional = outputs[0]
+                state.sink.report(
+                    Diagnostic(
+                        code="MS0521",
+                        message=f"the machine `{name}` works for an output that may be unwanted",
+                        primary=Label(span=ways.machine.name.span, text="runs in every request"),
+                        helps=(f"write `machine {name} when wants {optional.name.text}`",),
+                    ).label(optional.span, "optional")
+                )
+        for stream in state.streams.values():
+            if stream.consumer != name or stream.producer not in machines:
+                continue
+            alone = logic.both(
+                premise, ways.condition, logic.negation(machines[stream.producer].condition)
+            )
+            if alone == FALSE:
+                continue
+            source = machines[stream.producer].machine
+            assert source.condition is not None
+            state.sink.report(
+                Diagnostic(
+                    code="MS0522",
+                    message=f"the machine `{name}` may run without `{stream.producer}`",
+                    primary=Label(
+                        span=ways.machine.name.span, text=f"reads the stream `{stream.name}`"
+                    ),
+                    notes=(f"as in a request {example(alone, state)}",),
+                    helps=(f"give `{name}` the same `when`",),
+                ).label(
+                    source.condition.span, f"`{stream.producer}`, which sends to it, runs only then"
+                )
+            )
