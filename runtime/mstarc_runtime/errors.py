@@ -29,6 +29,27 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
         code="MS9002", name="disk-full", summary="there is no room for a file that must be written"
     ),
     CatalogueRow(code="MS9003", name="not-writable", summary="a file or folder can't be written"),
+    CatalogueRow(code="MS9004", name="plan-unreadable", summary="a plan can't be read"),
+    CatalogueRow(
+        code="MS9005", name="plan-abi", summary="a plan was made for another version of the runtime"
+    ),
+    CatalogueRow(
+        code="MS9006", name="plan-edited", summary="a file of a plan is not as it was compiled"
+    ),
+    CatalogueRow(
+        code="MS9007", name="unknown-placement", summary="a plan has no placement of this name"
+    ),
+    CatalogueRow(
+        code="MS9008",
+        name="unknown-implementation",
+        summary="the runtime has no class that a node names",
+    ),
+    CatalogueRow(
+        code="MS9010", name="bad-invocation", summary="the command line can't be understood"
+    ),
+    CatalogueRow(
+        code="MS9011", name="device-missing", summary="a placement needs a device that is not there"
+    ),
     CatalogueRow(
         code="MS9101", name="unknown-weights", summary="no source has this name for weights"
     ),
@@ -72,6 +93,45 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
         code="MS9205",
         name="audio-not-finite",
         summary="a recording's samples are no numbers",
+    ),
+    CatalogueRow(code="MS9210", name="unknown-input", summary="a plan takes no such input"),
+    CatalogueRow(code="MS9211", name="missing-input", summary="a request lacks an input"),
+    CatalogueRow(code="MS9212", name="unknown-option", summary="a plan has no such option"),
+    CatalogueRow(
+        code="MS9213", name="refused-request", summary="a request asks for what its model can't do"
+    ),
+    CatalogueRow(
+        code="MS9214", name="bad-request-file", summary="a file of requests can't be understood"
+    ),
+    CatalogueRow(code="MS9215", name="unknown-output", summary="a plan makes no such output"),
+    CatalogueRow(code="MS9216", name="bad-input", summary="an input is of another kind"),
+    CatalogueRow(
+        code="MS9301", name="worker-died", summary="a worker process ended while it was needed"
+    ),
+    CatalogueRow(
+        code="MS9302", name="start-failed", summary="a worker process could not get ready"
+    ),
+    CatalogueRow(code="MS9303", name="start-too-slow", summary="a worker did not get ready in time"),
+    CatalogueRow(code="MS9304", name="step-failed", summary="the code of a step raised an error"),
+    CatalogueRow(
+        code="MS9305", name="out-of-pages", summary="the KV cache is full and nobody can go on"
+    ),
+    CatalogueRow(
+        code="MS9306", name="stream-empty", summary="a stream that must carry items carried none"
+    ),
+    CatalogueRow(
+        code="MS9307",
+        name="streams-unequal",
+        summary="streams that are read in step have unequally many chunks",
+    ),
+    CatalogueRow(
+        code="MS9308", name="socket-trouble", summary="processes can't reach one another"
+    ),
+    CatalogueRow(
+        code="MS9309", name="request-too-long", summary="a request needs more context than there is"
+    ),
+    CatalogueRow(
+        code="MS9310", name="too-many-requests", summary="more requests wait than the queue holds"
     ),
 )
 

@@ -1,0 +1,163 @@
+"""Puts a rank together: the plan's modules, a device, an executor, a policy → a `Worker`.
+
+The same for a rank in a process of its own and for one beside the conductor.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mstarc_runtime.engine.builder import RankBuilder, RankSettings
+from mstarc_runtime.engine.eager import EagerExecutor, Executor
+from mstarc_runtime.engine.host import HostEngine, HostPool
+from mstarc_runtime.engine.implementations import Implementations
+from mstarc_runtime.engine.kv_cache import BackendMaker, reference_attention
+from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.loader import LoadedPlan, PlacementFacts, load_rank
+from mstarc_runtime.transport.mailbox import Mailbox
+from mstarc_runtime.weights.progress import Progress
+from mstarc_runtime.worker import RankPlan, Worker
+from mstarc_schedule.batching import BatchPolicy
+
+DEFAULT_THREADS = 2
+DEFAULT_TILE_ROWS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What a run decides beside the plan. `deterministic` None means: where all ranks are CPUs.
+
+    `threads` is a rank's number of threads for tensor arithmetic, the same on every rank and for
+    every placement, since sums may depend on it. `sources` replaces weights of nodes.
+    """
+
+    cache_dir: Path
+    deterministic: bool | None = None
+    threads: int = DEFAULT_THREADS
+    tile_rows: int = DEFAULT_TILE_ROWS
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def policy(self, placement: PlacementFacts) -> BatchPolicy:
+        all_cpu = all(kind == "cpu" for kind in placement.devices)
+        deterministic = all_cpu if self.deterministic is None else self.deterministic
+        return BatchPolicy(deterministic=deterministic, tile_rows=self.tile_rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extras:
+    """What tests and benchmarks put in place of the usual."""
+
+    implementations: Mapping[str, Any] = field(default_factory=dict)
+    executor: Executor | None = None
+    attention: BackendMaker = reference_attention
+    dtype: torch.dtype | None = None
+
+
+def make_worker(
+    plan: LoadedPlan,
+    placement: PlacementFacts,
+    rank: int,
+    *,
+    mailbox: Mailbox,
+    pool: HostPool,
+    settings: RunSettings,
+    progress: Progress,
+    extras: Extras | None = None,
+) -> Worker:
+    """A rank with its weights loaded. Fails with MS9008, MS9011 or MS91xx."""
+    extras = extras or Extras()
+    device = device_of(placement.devices[rank], rank)
+    rank_class, steps = load_rank(plan, placement.name, rank)
+    executor = extras.executor or EagerExecutor()
+    rank_settings = RankSettings(
+        slots=placement.max_requests,
+        max_rows=placement.max_tokens,
+        device=device,
+        dtype=extras.dtype or (torch.float32 if device.type == "cpu" else torch.bfloat16),
+        captured=any(executor.captures(step) for step in steps if hasattr(step, "region")),
+        streams={name: route.capacity for name, route in placement.streams.items()},
+    )
+    implementations = Implementations(
+        cache_dir=settings.cache_dir,
+        progress=progress,
+        extra=extras.implementations,
+        sources=settings.sources,
+    )
+
+    def build(worker: Worker) -> RankBuilder:
+        return RankBuilder(
+            rank_settings,
+            implementations,
+            listener=worker,
+            courier=worker.courier,
+            attention=extras.attention,
+        )
+
+    return Worker(
+        RankPlan(
+            rank=rank,
+            rank_class=rank_class,
+            steps=steps,
+            slots=placement.max_requests,
+            spec=plan.spec,
+            is_alone=placement.ranks == 1,
+            producers={name: route.producers for name, route in placement.streams.items()},
+        ),
+        mailbox=mailbox,
+        pool=pool,
+        executor=executor,
+        policy=settings.policy(placement),
+        device=device,
+        build=build,
+    )
+
+
+def make_via(
+    plan: LoadedPlan,
+    *,
+    settings: RunSettings,
+    progress: Progress,
+    implementations: Mapping[str, Any] | None = None,
+) -> dict[str, HostEngine]:
+    """The host nodes that make text of tokens, for the conductor."""
+    made = Implementations(
+        cache_dir=settings.cache_dir,
+        progress=progress,
+        extra=implementations or {},
+        sources=settings.sources,
+    )
+    return {
+        name: HostEngine(name, made.host(name, node.impl, node.weights))
+        for name, node in plan.via_nodes.items()
+    }
+
+
+def use_threads(count: int) -> None:
+    """Fixes this process's threads for tensor arithmetic."""
+    torch.set_num_threads(count)
+    torch.set_grad_enabled(False)
+
+
+def device_of(kind: str, rank: int) -> torch.device:
+    """Where a rank computes. Fails with MS9011."""
+    if kind == "cpu":
+        return torch.device("cpu")
+    if not torch.cuda.is_available() or torch.cuda.device_count() <= rank:
+        raise RuntimeFailure(
+            "MS9011",
+            f"rank {rank} of the placement needs a `{kind}`, and there is none",
+            notes=[f"this machine has {torch.cuda.device_count()} CUDA devices"],
+            helps=["use a placement on `cpu`, or compile with `--placement cpu`"],
+        )
+    return torch.device("cuda", rank)
+
+
+def host_threads() -> int:
+    """Threads for host code: it waits for files and subprocesses more than it computes."""
+    return min(4, (os.cpu_count() or 1) + 1)
+
+

@@ -1,0 +1,364 @@
+"""Sees a request when it comes, when it ends, and when it is cancelled; hands on what it makes.
+
+`submit` admits a request into a slot, the same on all ranks, and tells every rank to start. From
+then on the ranks go their way; what they emit comes here, tokens become text through the plan's
+`via` ops in order, and the request's listener is told. When all machines are done, or one has
+failed, every rank gives the slot back; only then the request is over and the slot is free: whatever
+a rank has sent for it has come by then.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mstarc_runtime.engine.host import HostEngine, HostPool
+from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.loader import Declared, LoadedPlan, PlacementFacts
+from mstarc_runtime.messages import (
+    Broken,
+    Failed,
+    Frame,
+    HostOutput,
+    MachineDone,
+    Progress,
+    Ready,
+    Release,
+    Released,
+    Start,
+    StepOutput,
+    Stop,
+    pack_value,
+    tensor_of,
+    unpack_value,
+)
+from mstarc_runtime.plan_api import Admission, Audio
+from mstarc_runtime.request import PreparedRequest
+from mstarc_runtime.transport.mailbox import Mailbox, Parcel
+from mstarc_schedule.admission import decide
+
+
+class Listener(Protocol):
+    """Who a request is done for."""
+
+    def text(self, output: str, piece: str) -> None: ...
+
+    def sound(self, output: str, samples: NDArray[np.float32], rate: int) -> None: ...
+
+    def value(self, output: str, value: Any) -> None: ...
+
+    def finished(self) -> None: ...
+
+    def failed(self, failure: RuntimeFailure) -> None: ...
+
+    def cancelled(self) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class ActiveRequest:
+    """A request that waits for a slot or holds one."""
+
+    number: int
+    prepared: PreparedRequest
+    admission: Admission
+    listener: Listener
+    slot: int = -1
+    machines: set[str] = field(default_factory=set)
+    ranks: set[int] = field(default_factory=set)
+    is_ending: bool = False
+    is_cancelled: bool = False
+    failure: RuntimeFailure | None = None
+    # Tokens that wait to become text, by output; None behind the last one ends the text.
+    tokens: dict[str, deque[Any]] = field(default_factory=dict)
+    busy: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
+
+
+class Conductor:
+    """All requests of one run."""
+
+    def __init__(
+        self,
+        plan: LoadedPlan,
+        placement: PlacementFacts,
+        *,
+        mailbox: Mailbox,
+        pool: HostPool,
+        via: Mapping[str, HostEngine],
+        most_waiting: int = 1024,
+    ) -> None:
+        self.plan = plan
+        self.placement = placement
+        self.mailbox = mailbox
+        self.ready: set[int] = set()
+        self.broken: RuntimeFailure | None = None
+        self.progress: deque[str] = deque()
+        self._pool = pool
+        self._via = via
+        self._most_waiting = most_waiting
+        self._outputs = {output.name: output for output in plan.outputs}
+        self._free = list(range(placement.max_requests))
+        self._waiting: deque[ActiveRequest] = deque()
+        self._by_number: dict[int, ActiveRequest] = {}
+        self._by_slot: dict[int, ActiveRequest] = {}
+        self._next_number = 0
+
+    @property
+    def pending(self) -> int:
+        """Requests that are not over."""
+        return len(self._by_number)
+
+    def submit(self, prepared: PreparedRequest, listener: Listener) -> int:
+        """Takes a request; its number. Fails with MS9213 or MS9310."""
+        admission = prepared.admit(self.plan)
+        decision = decide(
+            free_slots=len(self._free),
+            waiting=len(self._waiting),
+            most_waiting=self._most_waiting,
+        )
+        if decision == "refuse":
+            raise RuntimeFailure(
+                "MS9310", f"{len(self._waiting)} requests wait already", helps=["try again later"]
+            )
+        request = ActiveRequest(
+            number=self._next_number, prepared=prepared, admission=admission, listener=listener
+        )
+        self._next_number += 1
+        self._by_number[request.number] = request
+        if decision == "admit":
+            self._start(request)
+        else:
+            self._waiting.append(request)
+        return request.number
+
+    def cancel(self, number: int) -> None:
+        """Ends a request early. Harmless when it is over."""
+        request = self._by_number.get(number)
+        if request is None:
+            return
+        request.is_cancelled = True
+        if request.slot < 0:
+            self._waiting.remove(request)
+            self._conclude(request)
+            return
+        self._end(request)
+
+    def turn(self) -> bool:
+        """Handles what has come; whether there was anything."""
+        did = False
+        while (parcel := self.mailbox.receive()) is not None:
+            self._handle(parcel)
+            did = True
+        return self._pool.drain() or did
+
+    def lose(self, failure: RuntimeFailure) -> None:
+        """A rank is gone: nothing that is pending can end well."""
+        self.broken = failure
+        for request in list(self._by_number.values()):
+            request.failure = request.failure or failure
+            request.tokens.clear()
+            self._conclude(request)
+
+    def stop(self) -> None:
+        """Tells all ranks to end."""
+        for rank in range(self.placement.ranks):
+            self.mailbox.send(rank, Stop())
+
+    def snapshot(self) -> dict[str, Any]:
+        """What requests hold here."""
+        return {
+            "requests": len(self._by_number),
+            "waiting": len(self._waiting),
+            "taken_slots": self.placement.max_requests - len(self._free),
+            "host": {name: engine.held for name, engine in self._via.items()},
+            "jobs": self._pool.running,
+        }
+
+    def _start(self, request: ActiveRequest) -> None:
+        slot = request.slot = heapq.heappop(self._free)
+        self._by_slot[slot] = request
+        admission, prepared = request.admission, request.prepared
+        runs = [name for name in self.placement.machines if admission.runs.get(name, True)]
+        request.machines = set(runs)
+        request.ranks = set(range(self.placement.ranks))
+        packed = {name: pack_value(value) for name, value in prepared.inputs.items()}
+        for rank in range(self.placement.ranks):
+            starts = [(name, self.placement.machines[name]) for name in runs]
+            message = Start(
+                slot=slot,
+                request=request.number,
+                machines=tuple((name, start.step) for name, start in starts if start.rank == rank),
+                bounds=dict(admission.bounds),
+                options=dict(admission.options),
+                inputs={name: shape for name, (shape, _) in packed.items()},
+                seed=prepared.seed,
+            )
+            frames = [frame for _, frame in packed.values() if frame is not None]
+            self.mailbox.send(rank, message, frames)
+
+    def _end(self, request: ActiveRequest) -> None:
+        if request.is_ending:
+            return
+        request.is_ending = True
+        for rank in range(self.placement.ranks):
+            self.mailbox.send(rank, Release(request.slot, request.number))
+
+    def _handle(self, parcel: Parcel) -> None:
+        match parcel.message:
+            case StepOutput() as message:
+                self._step_output(message, parcel.frames)
+            case HostOutput(slot=slot, output=output, shape=shape):
+                frame = parcel.frames[0] if parcel.frames else None
+                self._emit(self._by_slot[slot], output, unpack_value(shape, frame))
+            case MachineDone(slot=slot, machine=machine):
+                request = self._by_slot[slot]
+                request.machines.discard(machine)
+                if not request.machines:
+                    self._end(request)
+            case Failed() as message:
+                request = self._by_slot[message.slot]
+                if request.failure is None and not request.is_cancelled:
+                    request.failure = RuntimeFailure(
+                        message.code, message.message, notes=message.notes
+                    )
+                self._end(request)
+            case Released(rank=rank, slot=slot):
+                request = self._by_slot[slot]
+                request.ranks.discard(rank)
+                if not request.ranks:
+                    self._finish_texts(request)
+            case Ready(rank=rank):
+                self.ready.add(rank)
+            case Progress(text=text):
+                self.progress.append(text)
+            case Broken() as message:
+                self.lose(_broken(message))
+            case other:
+                raise AssertionError(f"a rank sent the conductor {other}")
+
+    def _step_output(self, message: StepOutput, frames: Any) -> None:
+        for part, frame in zip(message.parts, frames, strict=True):
+            for slot, value in _rows(part.slots, part.counts, part.dtype, part.dims, frame):
+                self._emit(self._by_slot[slot], part.output, value)
+
+    def _emit(self, request: ActiveRequest, name: str, value: Any) -> None:
+        if request.failure is not None or request.is_cancelled:
+            return
+        if name not in request.prepared.wants:
+            return
+        output = self._outputs[name]
+        if output.via is not None:
+            tokens = request.tokens.setdefault(name, deque())
+            tokens.extend(np.atleast_1d(np.asarray(value)).tolist())
+            self._read_tokens(request, output)
+            return
+        self._hand_over(request, output, value)
+
+    def _hand_over(self, request: ActiveRequest, output: Declared, value: Any) -> None:
+        listener = request.listener
+        if isinstance(value, str):
+            listener.text(output.name, value)
+        elif isinstance(value, Audio):
+            listener.sound(output.name, np.asarray(value.samples, np.float32), value.rate)
+        elif output.type.startswith("audio("):
+            rate = int(output.type[len("audio(") : -1])
+            samples = np.asarray(value, dtype=np.float32).reshape(-1)
+            listener.sound(output.name, samples, rate)
+        else:
+            listener.value(output.name, value)
+
+    def _read_tokens(self, request: ActiveRequest, output: Declared) -> None:
+        """Sends the tokens that wait through the output's op, in order, one portion at a time."""
+        name, tokens = output.name, request.tokens[output.name]
+        if name in request.busy or not tokens:
+            return
+        assert output.via is not None
+        engine, op = self._via[output.via[0]], output.via[1]
+        portion = list(tokens)
+        tokens.clear()
+        request.busy.add(name)
+
+        def work() -> str:
+            with engine.using(request.number):
+                read = getattr(engine, op)
+                ends = portion[-1] is None
+                pieces = [read(token) for token in portion if token is not None]
+                return "".join(pieces) + (engine.finish(request.number) or "" if ends else "")
+
+        def done(piece: Any, error: BaseException | None) -> None:
+            request.busy.discard(name)
+            if error is not None and request.failure is None:
+                request.failure = _via_failure(output, error)
+                self._end(request)
+            elif error is None and piece and not request.is_cancelled:
+                request.listener.text(name, piece)
+            if request.failure is None and not request.is_cancelled and request.tokens[name]:
+                self._read_tokens(request, output)
+            elif not request.ranks:
+                self._finish_texts(request)
+
+        self._pool.submit(work, done)
+
+    def _finish_texts(self, request: ActiveRequest) -> None:
+        """All ranks are through: what is left of texts is handed over, then the request is over."""
+        if request.number not in self._by_number:
+            return
+        if request.failure is None and not request.is_cancelled:
+            for name, tokens in request.tokens.items():
+                if name not in request.busy and name not in request.ended:
+                    request.ended.add(name)
+                    tokens.append(None)
+                    self._read_tokens(request, self._outputs[name])
+        if not request.busy:
+            self._conclude(request)
+
+    def _conclude(self, request: ActiveRequest) -> None:
+        del self._by_number[request.number]
+        for engine in self._via.values():
+            engine.release(request.number)
+        if request.slot >= 0:
+            del self._by_slot[request.slot]
+            heapq.heappush(self._free, request.slot)
+        if request.is_cancelled:
+            request.listener.cancelled()
+        elif request.failure is not None:
+            request.listener.failed(request.failure)
+        else:
+            request.listener.finished()
+        if self._waiting and self._free and self.broken is None:
+            self._start(self._waiting.popleft())
+
+
+def _rows(
+    slots: tuple[int, ...],
+    counts: tuple[int, ...] | None,
+    dtype: str,
+    dims: tuple[int, ...],
+    frame: Frame,
+) -> Any:
+    """(slot, value) of each request in a part."""
+    total = len(slots) if counts is None else sum(counts)
+    rows = tensor_of(frame, dtype, (total, *dims))
+    values = rows.unbind(0) if counts is None else rows.split(list(counts))
+    return zip(slots, values, strict=True)
+
+
+def _broken(message: Broken) -> RuntimeFailure:
+    code = message.code or "MS9301"
+    return RuntimeFailure(code, message.message, notes=message.notes, helps=message.helps)
+
+
+def _via_failure(output: Declared, error: BaseException) -> RuntimeFailure:
+    assert output.via is not None
+    node, op = output.via
+    if isinstance(error, RuntimeFailure):
+        return error
+    return RuntimeFailure(
+        "MS9304",
+        f"`{node}.{op}` failed: {type(error).__name__}: {error}",
+        notes=[f"it makes the text of the output `{output.name}`"],
+    )

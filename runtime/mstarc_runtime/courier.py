@@ -1,0 +1,208 @@
+"""What goes from rank to rank: items of streams, closes, credits, and machines that move.
+
+Everything that one step sends to a stream leaves as one message. Items carry their numbers, because
+a machine that has moved sends from another rank than before and its messages may overtake: what
+comes too early is kept until its turn.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from mstarc_runtime.engine.dtypes import dtype_name
+from mstarc_runtime.messages import (
+    Closed,
+    Items,
+    Message,
+    Moved,
+    ReadTo,
+    Shape,
+    pack_value,
+    tensor_frame,
+    tensor_of,
+    unpack_value,
+)
+from mstarc_runtime.plan_api import HopStep
+from mstarc_runtime.transport.mailbox import Parcel
+
+if TYPE_CHECKING:
+    from mstarc_runtime.worker import Worker
+
+
+class RankCourier:
+    """The rank's way to other ranks."""
+
+    def __init__(self, worker: "Worker") -> None:
+        self._worker = worker
+        # (stream, rank) → what its message will carry: slots, firsts, values, ends.
+        self._outgoing: dict[
+            tuple[str, int], list[tuple[int, int, Tensor, Sequence[int]]]
+        ] = {}
+        # (stream, slot) → items that came before those in front of them; first number → items.
+        self._ahead: dict[tuple[str, int], dict[int, tuple[Tensor, tuple[int, ...]]]] = {}
+        self._closes: dict[tuple[str, int], int] = {}
+
+    @property
+    def held(self) -> int:
+        """Requests' things that wait here."""
+        return len(self._outgoing) + len(self._ahead) + len(self._closes)
+
+    # Sending
+
+    def carry_items(
+        self,
+        stream: str,
+        rank: int,
+        slot: int,
+        first: int,
+        values: Tensor,
+        ends: Sequence[int],
+    ) -> None:
+        self._outgoing.setdefault((stream, rank), []).append((slot, first, values, ends))
+
+    def carry_close(self, stream: str, rank: int, slot: int, count: int) -> None:
+        request = self._worker.live[slot].request
+        self._worker.mailbox.send(rank, Closed(stream, slot, request, count))
+
+    def flush(self) -> None:
+        """Sends what has gathered."""
+        if not self._outgoing:
+            return
+        live = self._worker.live
+        for (stream, rank), sends in self._outgoing.items():
+            sends = [send for send in sends if send[0] in live]
+            if not sends:
+                continue
+            values = torch.cat([items for _, _, items, _ in sends])
+            message = Items(
+                stream=stream,
+                slots=tuple(slot for slot, _, _, _ in sends),
+                requests=tuple(live[slot].request for slot, _, _, _ in sends),
+                firsts=tuple(first for _, first, _, _ in sends),
+                counts=tuple(items.shape[0] for _, _, items, _ in sends),
+                ends=tuple(tuple(ends) for _, _, _, ends in sends),
+                dtype=dtype_name(values.dtype),
+                dims=tuple(values.shape[1:]),
+            )
+            self._worker.mailbox.send(rank, message, (tensor_frame(values),))
+        self._outgoing.clear()
+
+    def move(self, slot: int, hop: HopStep) -> None:
+        """Sends a machine to another rank, with the values that live on."""
+        self.flush()
+        worker, parts = self._worker, self._worker.parts
+        values: list[tuple[str, Shape]] = []
+        frames: list[bytes] = []
+        for name in hop.values:
+            holder = parts.registers.get(name) or parts.values.get(name) or parts.collectors[name]
+            shape, frame = pack_value(holder.read(slot))
+            values.append((name, shape))
+            if frame is not None:
+                frames.append(frame)
+        live = worker.live[slot]
+        streams = {**parts.rings, **parts.outboxes}
+        for stream in worker.router.streams_of(hop):
+            live.sent[stream] = streams[stream].sent(slot)
+        for loop in worker.router.loops_of(hop):
+            live.left[loop] = parts.passes_left[loop].get(slot)
+        message = Moved(
+            slot=slot,
+            request=live.request,
+            step=hop.step,
+            values=tuple(values),
+            sent=live.sent,
+            left=live.left,
+        )
+        worker.mailbox.send(hop.rank, message, frames)
+
+    # Receiving
+
+    def split(self, parcel: Parcel) -> Iterator[Parcel]:
+        """One parcel a slot."""
+        message = parcel.message
+        if not isinstance(message, Items) or len(message.slots) == 1:
+            yield parcel
+            return
+        items = tensor_of(parcel.frames[0], message.dtype, (sum(message.counts), *message.dims))
+        for index, part in enumerate(items.split(list(message.counts))):
+            single = Items(
+                stream=message.stream,
+                slots=(message.slots[index],),
+                requests=(message.requests[index],),
+                firsts=(message.firsts[index],),
+                counts=(message.counts[index],),
+                ends=(message.ends[index],),
+                dtype=message.dtype,
+                dims=message.dims,
+            )
+            yield Parcel(single, (tensor_frame(part),))
+
+    def addressee(self, message: Message) -> tuple[int, int]:
+        """(slot, request) of a message for one slot."""
+        match message:
+            case Items(slots=(slot,), requests=(request,)):
+                return slot, request
+            case Closed() | ReadTo() | Moved():
+                return message.slot, message.request
+            case _:
+                raise AssertionError(f"{message} is for no slot")
+
+    def deliver(self, parcel: Parcel, slot: int) -> None:
+        """Does what a message for a live request says."""
+        match parcel.message:
+            case Items() as message:
+                items = tensor_of(parcel.frames[0], message.dtype, (message.counts[0], *message.dims))
+                ahead = self._ahead.setdefault((message.stream, slot), {})
+                ahead[message.firsts[0]] = (items, message.ends[0])
+                self._advance(message.stream, slot)
+            case Closed(stream=stream, count=count):
+                self._closes[(stream, slot)] = count
+                self._advance(stream, slot)
+            case ReadTo(stream=stream, count=count):
+                self._worker.parts.outboxes[stream].read_to(slot, count)
+                self._worker.router.unblock_senders(stream, slot)
+            case Moved() as message:
+                self._arrive(message, parcel, slot)
+            case other:
+                raise AssertionError(f"{other} is for no slot")
+
+    def forget(self, slot: int) -> None:
+        """Drops what waits here for a request that is over."""
+        for kept in (self._ahead, self._closes):
+            for key in [key for key in kept if key[1] == slot]:
+                del kept[key]  # type: ignore[attr-defined]  # both are dicts by (stream, slot)
+        for sends in self._outgoing.values():
+            sends[:] = [send for send in sends if send[0] != slot]
+
+    def _advance(self, stream: str, slot: int) -> None:
+        """Puts into the ring what is next in number, as far as it goes."""
+        ring = self._worker.parts.rings[stream]
+        ahead = self._ahead.get((stream, slot), {})
+        while ring.sent(slot) in ahead:
+            items, ends = ahead.pop(ring.sent(slot))
+            ring.put(slot, items, ends)
+        if not ahead:
+            self._ahead.pop((stream, slot), None)
+        if self._closes.get((stream, slot)) == ring.sent(slot):
+            del self._closes[(stream, slot)]
+            ring.close(slot)
+
+    def _arrive(self, message: Moved, parcel: Parcel, slot: int) -> None:
+        parts = self._worker.parts
+        frames = iter(parcel.frames)
+        for name, shape in message.values:
+            value = unpack_value(shape, None if shape.kind == "plain" else next(frames))
+            holder = parts.registers.get(name) or parts.values.get(name) or parts.collectors[name]
+            holder.write(slot, value)
+        live = self._worker.live[slot]
+        live.sent.update(message.sent)
+        live.left.update(message.left)
+        for name, count in message.sent.items():
+            if name in parts.outboxes:
+                parts.outboxes[name].set_sent(slot, max(count, parts.outboxes[name].sent(slot)))
+        for name, left in message.left.items():
+            if name in parts.passes_left:
+                parts.passes_left[name].set(slot, left)
+        self._worker.router.route(slot, message.step)

@@ -1,0 +1,350 @@
+"""The rows of a step: what generated code sees as `Batch` and `Job`, and what it leaves behind.
+
+A `StepBatch` belongs to one step and one padded size, and is bound to the slots of a group of
+requests before it runs. Its tensors keep their addresses, so a captured region may read and write
+them. While `run` goes through, sends, emits and appends are noted as *effects*; each mask among
+their arguments gets a column of `flags`. The worker reads all flags back at once and lands the
+effects; when every flag is as `expected` it need not look at any single row.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mstarc_runtime.engine.dtypes import torch_dtype
+from mstarc_runtime.plan_api import DeviceStep
+from mstarc_runtime.streaming.chunks import Chunk
+from mstarc_runtime.streaming.counts import Slots
+
+if TYPE_CHECKING:
+    from mstarc_runtime.engine.options import OptionTable
+    from mstarc_runtime.streaming.ring import Ring
+
+COLUMNS = 8
+MORE = 0
+
+
+class SendTarget(Protocol):
+    """A ring, or the way to one: it is told what a landed step has sent."""
+
+    name: str
+
+    def landed_all(self, slots: Slots, count: int) -> None: ...
+
+    def landed(self, slots: Slots, count: int, ends: NDArray[np.bool_] | None = None) -> None: ...
+
+
+class CountTarget(Protocol):
+    """A collector: it is told how many rows a landed step has added."""
+
+    def landed_all(self, slots: Slots, count: int) -> None: ...
+
+    def landed_reset(self, slots: Slots) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """`count` items a row went to a stream. `values` [bucket, n, *item] if they must travel."""
+
+    target: SendTarget
+    count: int
+    where: int | None
+    ends: int | None
+    values: Tensor | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentPacked:
+    """Row i sent `counts[i]` items. `values` [Σcounts, *item] if they must travel."""
+
+    target: SendTarget
+    counts: tuple[int, ...]
+    values: Tensor | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emitted:
+    """A value for the client: [bucket, …], or [Σcounts, …] with `counts` rows a request."""
+
+    output: str
+    value: Tensor
+    where: int | None
+    counts: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """One row a request was appended to a collector."""
+
+    target: CountTarget
+    where: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """A collector was emptied."""
+
+    target: CountTarget
+
+
+Effect = Sent | SentPacked | Emitted | Collected | Reset
+
+
+class StepBatch:
+    """The rows of `step`, padded to `bucket`."""
+
+    def __init__(
+        self,
+        step: DeviceStep,
+        bucket: int,
+        *,
+        padding_slot: int,
+        device: torch.device,
+        options: "OptionTable",
+    ) -> None:
+        self.step = step
+        self.bucket = bucket
+        self.device = device
+        self.size = 0
+        self.slots: Slots = np.zeros(0, dtype=np.int64)
+        self.slot_list: list[int] = []
+        self.device_slots = torch.full((bucket,), padding_slot, dtype=torch.int64, device=device)
+        self.allowed = torch.zeros(bucket, dtype=torch.bool, device=device)
+        self.flags = torch.zeros((bucket, COLUMNS), dtype=torch.bool, device=device)
+        self.effects: list[Effect] = []
+        self.chunks: dict[str, list[Chunk]] = {}
+        self.packed_lengths: list[int] | None = None
+        self.growth: dict[tuple[int, str], list[int]] = {}
+        self.contexts: dict[Any, Any] = {}
+        self.stacked: set[str] = set()
+        self.packed_from: set[str] = set()
+        self.tests_loop = False
+        self._padding_slot = padding_slot
+        self._options = options
+        self._masks: list[Tensor] = []
+        self._columns: dict[int, int] = {}
+        self._pattern = bytearray(COLUMNS)
+        self._host_flags: NDArray[np.bool_] = (
+            self.flags.numpy() if device.type == "cpu" else np.zeros((0, COLUMNS), dtype=np.bool_)
+        )
+        self._indices: dict[tuple[str, int], Tensor] = {}
+        self._lengths: dict[str, int] = {}
+        self._ranges: dict[int, Tensor] = {}
+        self._all_allowed = 0
+        self.expected = b""
+
+    # Before a run
+
+    def bind(self, slots: Slots) -> None:
+        """Makes these the rows. The array stands for the group and is never changed in place."""
+        if slots is self.slots:
+            return
+        assert 1 <= slots.size <= self.bucket, f"{slots.size} rows in a bucket of {self.bucket}"
+        self.slots = slots
+        self.size = slots.size
+        self.slot_list = slots.tolist()
+        self.device_slots[: self.size] = torch.from_numpy(slots)
+        if self.size < self.bucket:
+            self.device_slots[self.size :] = self._padding_slot
+        self._all_allowed = 0
+        self._expect()
+
+    def allow_all(self) -> None:
+        """Every row may pass the loop once more; padding may not."""
+        if self._all_allowed == self.size:
+            return
+        self.allowed[: self.size] = True
+        self.allowed[self.size :] = False
+        self._all_allowed = self.size
+
+    def allow(self, rows: NDArray[np.bool_]) -> None:
+        """Which rows may pass the loop once more."""
+        if rows.all():
+            self.allow_all()
+            return
+        self.allowed[: self.size] = torch.from_numpy(rows)
+        self.allowed[self.size :] = False
+        self._all_allowed = 0
+
+    def set_chunks(self, ring: "Ring", chunks: list[Chunk]) -> None:
+        """What this run reads of a stream: one chunk a row."""
+        self.chunks[ring.name] = chunks
+        length = chunks[0].length
+        self._lengths[ring.name] = length
+        if any(chunk.length != length for chunk in chunks):
+            self._lengths[ring.name] = -1
+            return
+        wanted = (ring.name, length)
+        index = self._indices.get(wanted)
+        if index is None:
+            index = torch.zeros((self.bucket, length), dtype=torch.int64, device=self.device)
+            self._indices[wanted] = index
+        starts = np.array([chunk.offset for chunk in chunks], dtype=np.int64)
+        positions = (starts[:, None] + np.arange(length)) % ring.capacity
+        index[: self.size] = torch.from_numpy(positions)
+
+    def begin(self) -> None:
+        """Forgets the effects of the run before, for one that notes them anew."""
+        self.effects.clear()
+        self._masks.clear()
+        self._columns.clear()
+        self._pattern = bytearray(COLUMNS)
+        self.packed_lengths = None
+        self.tests_loop = False
+
+    def end(self) -> None:
+        """The run has noted its effects: from them follows what is expected of the flags."""
+        self._expect()
+
+    # What generated code calls
+
+    def more(self, condition: Tensor | bool) -> Tensor:
+        mask = self.allowed.clone() if condition is True else condition & self.allowed
+        self.flags[:, MORE] = mask
+        self.tests_loop = True
+        self._remember(mask, MORE)
+        self._pattern[MORE] = 1
+        return mask
+
+    def emit(self, output: str, value: Tensor, where: Tensor | None = None) -> None:
+        counts = self.rows_of(value, None)
+        self.effects.append(
+            Emitted(
+                output=output,
+                value=value,
+                where=self._column(where, expected=True),
+                counts=None if counts is None else tuple(counts),
+            )
+        )
+
+    def option(self, name: str) -> Tensor:
+        return self._options.take(name, self.device_slots)
+
+    def full(self, value: int | float, dtype: str) -> Tensor:
+        return torch.full((self.bucket,), value, dtype=torch_dtype(dtype), device=self.device)
+
+    def stacked(self, constant: Tensor) -> Tensor:
+        return constant.expand(self.bucket, *constant.shape)
+
+    def packed(self, constant: Tensor) -> Tensor:
+        self.packed_lengths = [constant.shape[0]] * self.size
+        return constant.repeat(self.size, *(1,) * (constant.dim() - 1))
+
+    # What storage, rings and engines call
+
+    def record_send(
+        self,
+        target: SendTarget,
+        count: int,
+        where: Tensor | None,
+        ends: Tensor | None,
+        values: Tensor | None = None,
+    ) -> None:
+        self.effects.append(
+            Sent(
+                target=target,
+                count=count,
+                where=self._column(where, expected=True),
+                ends=self._column(ends, expected=False),
+                values=values,
+            )
+        )
+
+    def record_packed_send(
+        self, target: SendTarget, counts: Sequence[int], values: Tensor | None = None
+    ) -> None:
+        self.effects.append(SentPacked(target=target, counts=tuple(counts), values=values))
+
+    def record_append(self, target: CountTarget, where: Tensor | None) -> None:
+        self.effects.append(Collected(target=target, where=self._column(where, expected=True)))
+
+    def record_reset(self, target: CountTarget) -> None:
+        self.effects.append(Reset(target=target))
+
+    def rows_of(self, value: Tensor, item_dims: int | None) -> list[int] | None:
+        """Rows of each request if `value` is packed, None if it has one row a request."""
+        if self.step.rows != "packed" or value.shape[0] == self.bucket:
+            assert value.shape[0] == self.bucket, (
+                f"step {self.step.name}: {value.shape[0]} rows for a batch of {self.bucket}"
+            )
+            return None
+        lengths = self.packed_lengths
+        assert lengths is not None and sum(lengths) == value.shape[0], (
+            f"step {self.step.name}: {value.shape[0]} packed rows, {lengths} were expected"
+        )
+        return lengths
+
+    def ring_index(self, ring: "Ring") -> Tensor:
+        """Where the rows' chunks stand in the ring: i64[bucket, k]."""
+        length = self._lengths[ring.name]
+        assert length >= 0, f"step {self.step.name} reads chunks of several lengths as one"
+        return self._indices[(ring.name, length)]
+
+    def steps_to(self, count: int) -> Tensor:
+        """i64[1, count]: 0 .. count - 1."""
+        made = self._ranges.get(count)
+        if made is None:
+            made = torch.arange(count, device=self.device)[None]
+            self._ranges[count] = made
+        return made
+
+    # Behind a run
+
+    def flags_are_expected(self) -> bool:
+        """Whether every row goes on, sends all that it may, and ends no chunk."""
+        return self._host_flags[: self.size].tobytes() == self.expected
+
+    def host_flags(self) -> NDArray[np.bool_]:
+        """[size, COLUMNS]"""
+        return self._host_flags[: self.size]
+
+    def read_back(self) -> None:
+        """Brings the flags to the host, where the device is not the host."""
+        if self.device.type != "cpu":
+            self._host_flags = self.flags.cpu().numpy()
+
+    def _expect(self) -> None:
+        self.expected = bytes(self._pattern) * self.size
+
+    def _remember(self, mask: Tensor, column: int) -> None:
+        self._masks.append(mask)
+        self._columns[id(mask)] = column
+
+    def _column(self, mask: Tensor | None, *, expected: bool) -> int | None:
+        if mask is None:
+            return None
+        known = self._columns.get(id(mask))
+        if known is not None:
+            return known
+        column = max(self._columns.values(), default=MORE) + 1
+        assert column < COLUMNS, f"step {self.step.name} has too many masks"
+        self.flags[:, column] = mask
+        self._pattern[column] = expected
+        self._remember(mask, column)
+        return column
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """One request at a host step. Its emits and sends land when the job is done."""
+
+    slot: int
+    options: Mapping[str, Any]
+    read_input: Callable[[str], Any]
+    chunks: dict[str, Tensor] = field(default_factory=dict)
+    emits: list[tuple[str, Any]] = field(default_factory=list)
+    sends: list[tuple[Any, Any]] = field(default_factory=list)
+
+    def input(self, name: str) -> Any:
+        return self.read_input(name)
+
+    def emit(self, output: str, value: Any) -> None:
+        self.emits.append((output, value))
+
+    def send(self, target: Any, value: Any) -> None:
+        self.sends.append((target, value))

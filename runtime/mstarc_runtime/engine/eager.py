@@ -1,0 +1,30 @@
+"""Runs a step by calling its body: every call, every time."""
+
+from typing import Protocol
+
+from mstarc_runtime.engine.batch import StepBatch
+from mstarc_runtime.plan_api import DeviceStep, Rank
+
+
+class Executor(Protocol):
+    """Runs the bodies of steps on a batch that is bound and prepared."""
+
+    def run(self, rank: Rank, batch: StepBatch) -> None:
+        """Afterwards the batch's effects and flags are those of this run."""
+        ...
+
+    def captures(self, step: DeviceStep) -> bool:
+        """Whether the step's batches must have one of its buckets' sizes."""
+        ...
+
+
+class EagerExecutor:
+    """The body as it is written."""
+
+    def run(self, rank: Rank, batch: StepBatch) -> None:
+        batch.begin()
+        batch.step.run(rank, batch)
+        batch.end()
+
+    def captures(self, step: DeviceStep) -> bool:
+        return False

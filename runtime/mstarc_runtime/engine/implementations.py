@@ -1,0 +1,120 @@
+"""The class that a spec names with `impl`, built and filled with weights.
+
+`"llama:Decoder"` → `mstarc_runtime.models.llama.Decoder`; a plan's `Weights` → parameters on a
+device. Each (implementation, weights) of host code is built once a process.
+"""
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import mstarc_runtime.models
+from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.plan_api import Weights
+from mstarc_runtime.weights.fetch import fetch
+from mstarc_runtime.weights.load import load, read_config
+from mstarc_runtime.weights.progress import Progress
+from mstarc_runtime.weights.random import randomise
+
+
+@dataclass(slots=True, kw_only=True)
+class Implementations:
+    """Where classes and weights come from on this rank.
+
+    `extra` gives classes that are not among the models (a test's). `sources` replaces the weights
+    of nodes by other sources.
+    """
+
+    cache_dir: Path
+    progress: Progress
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    _host: dict[str, Any] = field(default_factory=dict)
+
+    def module(
+        self,
+        node: str,
+        impl: str,
+        weights: Weights,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> nn.Module:
+        """A node's module with its weights, ready to run. Fails with MS9008 or MS91xx."""
+        found = self._find(node, impl)
+        weights = self._chosen(node, weights)
+        folder = fetch(weights.source, self.cache_dir, progress=self.progress)
+        config = {**({} if folder is None else read_config(folder)), **weights.config}
+        built: nn.Module = found.build(config, dtype=dtype, device=device)
+        with self.progress.step(f"loading weights of {node}", None):
+            if folder is None:
+                randomise(built, seed=weights.seed, under=weights.under, device=device)
+            else:
+                load(built, folder, under=weights.under, device=device)
+        return built.requires_grad_(False).eval()
+
+    def host(self, node: str, impl: str, weights: Weights) -> Any:
+        """A host node's object. Fails with MS9008 or MS91xx."""
+        weights = self._chosen(node, weights)
+        wanted = repr((impl, weights))
+        if wanted not in self._host:
+            found = self._find(node, impl)
+            folder = (
+                fetch(weights.source, self.cache_dir, progress=self.progress)
+                if weights.source
+                else None
+            )
+            has_config = folder is not None and (folder / "config.json").exists()
+            config = {**(read_config(folder) if folder and has_config else {}), **weights.config}
+            takes_fetch = "fetch" in inspect.signature(found.build).parameters
+            more = {"fetch": self._folder_of} if takes_fetch else {}
+            self._host[wanted] = found.build(config, folder=folder, **more)
+        return self._host[wanted]
+
+    def _folder_of(self, source: str) -> Path:
+        folder = fetch(source, self.cache_dir, progress=self.progress)
+        assert folder is not None, f"host code asked for the files of `{source}`"
+        return folder
+
+    def _chosen(self, node: str, weights: Weights) -> Weights:
+        source = self.sources.get(node)
+        if source is None:
+            return weights
+        return Weights(
+            source=source, under=weights.under, seed=weights.seed, config=weights.config
+        )
+
+    def _find(self, node: str, impl: str) -> Any:
+        if impl in self.extra:
+            return self.extra[impl]
+        module_name, _, class_name = impl.partition(":")
+        module = _import_model(module_name)
+        found = getattr(module, class_name, None) if module is not None else None
+        if found is None:
+            raise RuntimeFailure(
+                "MS9008",
+                f"node `{node}` is implemented by `{impl}`, which this runtime does not have",
+                helps=_near(module_name),
+            )
+        return found
+
+
+def _import_model(name: str) -> Any:
+    known = {module.name for module in pkgutil.iter_modules(mstarc_runtime.models.__path__)}
+    return importlib.import_module(f"mstarc_runtime.models.{name}") if name in known else None
+
+
+def _near(name: str) -> list[str]:
+    known = sorted(module.name for module in pkgutil.iter_modules(mstarc_runtime.models.__path__))
+    near = difflib.get_close_matches(name, known, n=3)
+    hints = [f"did you mean {' or '.join(f'`{n}:…`' for n in near)}?"] if near else []
+    return [*hints, "use the runtime of the version that compiled the plan"]
+

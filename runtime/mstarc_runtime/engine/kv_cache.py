@@ -1,0 +1,207 @@
+"""The engine of nodes with KV contexts: their cache, samplers, and a context for each call.
+
+`grow` makes room before a step is launched and counts the rows as written; an op then runs on the
+context that its written cache prescribes. Rows of one step come either one a request (static shapes
+for a bucket, capturable) or packed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mstarc_runtime.attention.backend import AttentionBackend
+from mstarc_runtime.attention.mask import CAUSAL, FULL, PREFIX, Mask, frames
+from mstarc_runtime.attention.torch_reference import TorchAttention
+from mstarc_runtime.engine.batch import StepBatch
+from mstarc_runtime.engine.context import PackedContext, StepContext
+from mstarc_runtime.kvcache.cache import KVCache
+from mstarc_runtime.kvcache.tables import CacheSnapshot
+from mstarc_runtime.layers.sampler import SamplerMode, SamplerState, SamplingSettings
+from mstarc_runtime.plan_api import Sampler
+
+
+_ONE = [1]
+
+
+class BackendMaker(Protocol):
+    """Chooses the attention of a cache."""
+
+    def __call__(self, cache: KVCache) -> AttentionBackend: ...
+
+
+def reference_attention(cache: KVCache) -> AttentionBackend:
+    """Plain torch: row by row on a CPU, all at once elsewhere."""
+    return TorchAttention(cache, row_by_row=cache.device.type == "cpu")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpPlan:
+    """What an op does to its node's contexts."""
+
+    context: str
+    mask: Mask
+
+
+@dataclass(slots=True, kw_only=True)
+class KVEngine:
+    """A node with KV contexts on one rank."""
+
+    name: str
+    module: nn.Module
+    cache: KVCache
+    backend: AttentionBackend
+    samplers: Mapping[str, SamplerState]
+    settings: tuple[Sampler, ...]
+    ops: Mapping[str, OpPlan]
+    _steps: dict[tuple[int, str], StepContext] = field(default_factory=dict)
+    _calls: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def grow(
+        self, batch: StepBatch, rows: int | Sequence[int], context: str = "main"
+    ) -> None:
+        """Raises OutOfPages or ContextFull, and then nothing was changed."""
+        if batch.step.rows == "one":
+            assert rows == 1, f"step {batch.step.name}: a one-row step grows by one row"
+            self._step_context(batch.bucket, context).prepare(batch.slots)
+            batch.growth[(self.name, context)] = _ONE
+            return
+        counts = [rows] * batch.size if isinstance(rows, int) else list(rows)
+        keys = self.cache.tables.keys(batch.slots, self.cache.context_index(context))
+        self.cache.ensure(keys, np.array(counts, dtype=np.int64))
+        batch.growth[(self.name, context)] = counts
+
+    def shrink(self, batch: StepBatch) -> None:
+        """Takes back the rows that `grow` has counted for a batch whose step did not run through."""
+        for (name, context), counts in batch.growth.items():
+            is_counted = batch.step.rows == "one" or (name, context) in batch.contexts
+            if name == self.name and is_counted:
+                keys = self.cache.tables.keys(batch.slots, self.cache.context_index(context))
+                self.cache.advance(keys, -np.array(counts, dtype=np.int64))
+
+    def admit(self, slot: int, options: Mapping[str, Any], seed: int) -> None:
+        """Gives a slot to a request: its sampler settings and seed."""
+        for sampler in self.settings:
+            self.samplers[sampler.name].admit(slot, _settings(sampler, options, seed))
+
+    def release(self, slot: int) -> None:
+        self.cache.release_slot(slot)
+
+    def snapshot(self) -> CacheSnapshot:
+        return self.cache.snapshot()
+
+    def __getattr__(self, op: str) -> Callable[..., Any]:
+        calls: dict[str, Callable[..., Any]] = object.__getattribute__(self, "_calls")
+        call = calls.get(op)
+        if call is None:
+            if op.startswith("_") or not hasattr(self.module, op):
+                raise AttributeError(op)
+            call = calls[op] = self._make_call(op)
+        return call
+
+    def _make_call(self, op: str) -> Callable[..., Any]:
+        method: Callable[..., Any] = getattr(self.module, op)
+        plan = self.ops[op]
+
+        def call(batch: StepBatch, *arguments: Tensor) -> Any:
+            if batch.step.rows == "one":
+                return method(self._step_context(batch.bucket, plan.context), *arguments)
+            return method(self._packed_context(batch, plan), *arguments)
+
+        return call
+
+    def _step_context(self, bucket: int, context: str) -> StepContext:
+        made = self._steps.get((bucket, context))
+        if made is None:
+            made = StepContext(
+                cache=self.cache,
+                backend=self.backend,
+                samplers=self.samplers,
+                bucket=bucket,
+                context=context,
+            )
+            self._steps[(bucket, context)] = made
+        return made
+
+    def _packed_context(self, batch: StepBatch, plan: OpPlan) -> PackedContext:
+        context = PackedContext(
+            cache=self.cache,
+            backend=self.backend,
+            samplers=self.samplers,
+            slots=batch.slots,
+            counts=np.array(batch.growth[(self.name, plan.context)], dtype=np.int64),
+            context=plan.context,
+            mask=plan.mask,
+        )
+        batch.contexts[(self.name, plan.context)] = context
+        return context
+
+
+def op_plans(masks: Mapping[str, str], writes: Mapping[str, str]) -> dict[str, OpPlan]:
+    """What a plan says about ops, by op."""
+    return {
+        op: OpPlan(context=context, mask=_mask(masks.get(op, "causal")))
+        for op, context in writes.items()
+    }
+
+
+def sampler_states(
+    samplers: Sequence[Sampler],
+    *,
+    slots: int,
+    vocab: int,
+    device: torch.device,
+    captured: bool,
+) -> dict[str, SamplerState]:
+    """The samplers of a node; each has a stream of draws of its own."""
+    return {
+        sampler.name: SamplerState(
+            slots=slots,
+            vocab=vocab,
+            device=device,
+            stream=stream,
+            mode=_mode(sampler, captured),
+            penalised=sampler.repetition_penalty != 1.0,
+            allow=_allowed(sampler, vocab),
+        )
+        for stream, sampler in enumerate(samplers)
+    }
+
+
+def _mode(sampler: Sampler, captured: bool) -> SamplerMode:
+    if sampler.temperature == 0:
+        return "greedy"
+    return "draw" if captured else "auto"
+
+
+def _allowed(sampler: Sampler, vocab: int) -> list[int] | None:
+    if not sampler.allow and not sampler.suppress:
+        return None
+    never = set(sampler.suppress)
+    return [token for token in sampler.allow or range(vocab) if token not in never]
+
+
+def _settings(sampler: Sampler, options: Mapping[str, Any], seed: int) -> SamplingSettings:
+    def value(given: float | str) -> Any:
+        return options[given] if isinstance(given, str) else given
+
+    return SamplingSettings(
+        temperature=float(value(sampler.temperature)),
+        top_k=int(value(sampler.top_k)),
+        top_p=float(value(sampler.top_p)),
+        repetition_penalty=float(value(sampler.repetition_penalty)),
+        seed=int(options[sampler.seed]) if sampler.seed is not None else seed,
+    )
+
+
+def _mask(text: str) -> Mask:
+    named = {"causal": CAUSAL, "full": FULL, "prefix": PREFIX}
+    if text in named:
+        return named[text]
+    assert text.startswith("frames(") and text.endswith(")"), f"no attention mask is `{text}`"
+    return frames(int(text[len("frames(") : -1]))
+
+

@@ -1,0 +1,49 @@
+"""Options of requests as tensors, for device ops that take scalars."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# In this order: a flag is a whole number to Python.
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float32}
+
+
+class OptionTable:
+    """One row a slot of every number among the options, made when a plan first asks for it."""
+
+    def __init__(self, *, slots: int, device: torch.device) -> None:
+        self._slots = slots
+        self._device = device
+        self._values: list[Mapping[str, Any]] = [{} for _ in range(slots + 1)]
+        self._columns: dict[str, Tensor] = {}
+
+    def admit(self, slot: int, options: Mapping[str, Any]) -> None:
+        self._values[slot] = options
+        for name, column in self._columns.items():
+            column[slot] = options.get(name, 0)
+
+    def release(self, slot: int) -> None:
+        self._values[slot] = {}
+
+    def take(self, name: str, slots: Tensor) -> Tensor:
+        """f32[B], i64[B] or bool[B]."""
+        column = self._columns.get(name)
+        if column is None:
+            column = self._make(name)
+        return column.index_select(0, slots)
+
+    def _make(self, name: str) -> Tensor:
+        present = [values[name] for values in self._values if name in values]
+        assert present, f"no request has an option {name}"
+        kind = next(kind for kind in _DTYPES if isinstance(present[0], kind))
+        column = torch.zeros(
+            self._slots + 1,
+            dtype=_DTYPES[kind],
+            device=self._device,
+        )
+        for slot, values in enumerate(self._values):
+            column[slot] = values.get(name, 0)
+        self._columns[name] = column
+        return column

@@ -1,0 +1,258 @@
+"""What processes of one run say to each other: tagged, versioned messages.
+
+Conductor → rank: Start, Release, Stop. Rank → conductor: Ready, Progress, Broken, StepOutput,
+HostOutput, MachineDone, Failed, Released. Rank → rank: Items, Closed, ReadTo, Moved.
+
+A message is a small struct; tensors travel beside it as frames of raw bytes, described by a
+`Shape`. Nothing is pickled. `request` is a serial number that never comes twice, so that what
+arrives late for a slot's former request is told from what arrives early for its next one.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor
+
+from mstarc_runtime.engine.dtypes import dtype_name, torch_dtype
+from mstarc_runtime.plan_api import Audio
+
+PROTOCOL = 1
+
+Frame = bytes | memoryview
+
+
+class Shape(msgspec.Struct, array_like=True, frozen=True):
+    """What a frame holds: `kind` is tensor, array, audio (with `rate`), or plain (no frame)."""
+
+    kind: str
+    dtype: str = ""
+    dims: tuple[int, ...] = ()
+    plain: Any = None
+
+
+class Start(msgspec.Struct, tag="start", array_like=True, frozen=True):
+    """A request takes a slot. `machines`: (name, first step) of those that begin on this rank."""
+
+    slot: int
+    request: int
+    machines: tuple[tuple[str, int], ...]
+    bounds: dict[str, int]
+    options: dict[str, Any]
+    inputs: dict[str, Shape]
+    seed: int
+
+
+class Release(msgspec.Struct, tag="release", array_like=True, frozen=True):
+    """A request is over, whichever way: give back what it holds, and say so."""
+
+    slot: int
+    request: int
+
+
+class Stop(msgspec.Struct, tag="stop", array_like=True, frozen=True):
+    """The process ends."""
+
+
+class Ready(msgspec.Struct, tag="ready", array_like=True, frozen=True):
+    """A rank has loaded its weights and waits for requests."""
+
+    rank: int
+    protocol: int
+
+
+class Progress(msgspec.Struct, tag="progress", array_like=True, frozen=True):
+    """A line about start-up, for people."""
+
+    rank: int
+    text: str
+
+
+class Broken(msgspec.Struct, tag="broken", array_like=True, frozen=True):
+    """A rank can't go on. `code` is empty for a mistake of ours."""
+
+    rank: int
+    code: str
+    message: str
+    notes: tuple[str, ...]
+    helps: tuple[str, ...]
+
+
+class OutputPart(msgspec.Struct, array_like=True, frozen=True):
+    """One emitted value of a step: a frame of rows, `counts[i]` of them (or one) a request."""
+
+    output: str
+    dtype: str
+    dims: tuple[int, ...]
+    slots: tuple[int, ...]
+    counts: tuple[int, ...] | None
+
+
+class StepOutput(msgspec.Struct, tag="out", array_like=True, frozen=True):
+    """Everything that one step of a rank has emitted; a frame a part."""
+
+    rank: int
+    parts: tuple[OutputPart, ...]
+
+
+class HostOutput(msgspec.Struct, tag="host-out", array_like=True, frozen=True):
+    """A host value that a request has emitted."""
+
+    rank: int
+    slot: int
+    output: str
+    shape: Shape
+
+
+class MachineDone(msgspec.Struct, tag="done", array_like=True, frozen=True):
+    rank: int
+    slot: int
+    request: int
+    machine: str
+
+
+class Failed(msgspec.Struct, tag="failed", array_like=True, frozen=True):
+    """A request can't go on. `code` and the texts are a runtime failure's."""
+
+    rank: int
+    slot: int
+    request: int
+    code: str
+    message: str
+    notes: tuple[str, ...]
+
+
+class Released(msgspec.Struct, tag="released", array_like=True, frozen=True):
+    rank: int
+    slot: int
+    request: int
+
+
+class Items(msgspec.Struct, tag="items", array_like=True, frozen=True):
+    """Items of a stream from several slots; the frame holds them one slot behind the other.
+
+    Slot i sends `counts[i]` items, the first having the number `firsts[i]`; `ends[i]` are those of
+    them that end a chunk.
+    """
+
+    stream: str
+    slots: tuple[int, ...]
+    requests: tuple[int, ...]
+    firsts: tuple[int, ...]
+    counts: tuple[int, ...]
+    ends: tuple[tuple[int, ...], ...]
+    dtype: str
+    dims: tuple[int, ...]
+
+
+class Closed(msgspec.Struct, tag="closed", array_like=True, frozen=True):
+    """A stream's producer is done, after `count` items."""
+
+    stream: str
+    slot: int
+    request: int
+    count: int
+
+
+class ReadTo(msgspec.Struct, tag="read-to", array_like=True, frozen=True):
+    """A stream's reader has no more use for the first `count` items."""
+
+    stream: str
+    slot: int
+    request: int
+    count: int
+
+
+class Moved(msgspec.Struct, tag="moved", array_like=True, frozen=True):
+    """A machine goes on at `step` of the receiver; a frame for each value that has one.
+
+    `sent` counts what the machine has sent to each stream, `left` the passes of its loops.
+    """
+
+    slot: int
+    request: int
+    step: int
+    values: tuple[tuple[str, Shape], ...]
+    sent: dict[str, int]
+    left: dict[str, int]
+
+
+Message = (
+    Start
+    | Release
+    | Stop
+    | Ready
+    | Progress
+    | Broken
+    | StepOutput
+    | HostOutput
+    | MachineDone
+    | Failed
+    | Released
+    | Items
+    | Closed
+    | ReadTo
+    | Moved
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    return _encoder.encode(message)
+
+
+def decode(data: Frame) -> Message:
+    """Raises msgspec.DecodeError for what is no message."""
+    return _decoder.decode(data)
+
+
+def tensor_frame(tensor: Tensor) -> bytes:
+    """The bytes of a tensor, a copy."""
+    flat = tensor.detach().contiguous().cpu()
+    return bytes(memoryview(flat.reshape(-1).view(torch.uint8).numpy()))
+
+
+def tensor_of(frame: Frame, dtype: str, dims: Sequence[int]) -> Tensor:
+    """The tensor whose bytes a frame holds, a copy."""
+    if not len(frame):
+        return torch.zeros(tuple(dims), dtype=torch_dtype(dtype))
+    raw = torch.frombuffer(bytearray(frame), dtype=torch.uint8)
+    return raw.view(torch_dtype(dtype)).view(tuple(dims))
+
+
+def pack_value(value: Any) -> tuple[Shape, bytes | None]:
+    """A host value as a description and, for arrays, a frame."""
+    match value:
+        case Tensor():
+            shape = Shape("tensor", dtype_name(value.dtype), tuple(value.shape))
+            return shape, tensor_frame(value)
+        case np.ndarray():
+            tensor = torch.from_numpy(np.ascontiguousarray(value))
+            shape = Shape("array", dtype_name(tensor.dtype), tuple(tensor.shape))
+            return shape, tensor_frame(tensor)
+        case Audio(samples=samples, rate=rate):
+            tensor = torch.as_tensor(samples, dtype=torch.float32)
+            return Shape("audio", "f32", tuple(tensor.shape), rate), tensor_frame(tensor)
+        case None | bool() | int() | float() | str() | list() | tuple() | dict():
+            return Shape("plain", plain=value), None
+        case _:
+            raise TypeError(f"a {type(value).__name__} can't be sent to another process")
+
+
+def unpack_value(shape: Shape, frame: Frame | None) -> Any:
+    """What `pack_value` was given."""
+    if shape.kind == "plain":
+        return shape.plain
+    assert frame is not None, "a value's frame is missing"
+    tensor = tensor_of(frame, shape.dtype, shape.dims)
+    match shape.kind:
+        case "array":
+            return tensor.numpy()
+        case "audio":
+            return Audio(samples=tensor.numpy(), rate=int(shape.plain))
+        case _:
+            return tensor

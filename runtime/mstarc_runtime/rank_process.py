@@ -1,0 +1,95 @@
+"""The process of one rank: `python -m mstarc_runtime.rank_process PLAN PLACEMENT RANK FOLDER SETTINGS`.
+
+Started by `launch`, never by a person. Loads its rank, says Ready, works until Stop. What keeps it
+from starting, or from going on, it tells the conductor as Broken. It ends when its parent does.
+"""
+
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mstarc_runtime.assembly import host_threads, make_worker, use_threads
+from mstarc_runtime.engine.host import ThreadPool
+from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.launch import parent_is_gone, settings_from_json
+from mstarc_runtime.loader import load_placement, load_plan
+from mstarc_runtime.messages import PROTOCOL, Broken, Progress, Ready
+from mstarc_runtime.transport.mailbox import CONDUCTOR, Mailbox
+from mstarc_runtime.transport.sockets import SocketMailbox
+from mstarc_runtime.weights.progress import Advance
+from mstarc_runtime.worker import Worker
+
+_WAIT_S = 0.02
+_PARENT_S = 0.5
+
+
+class _Telling:
+    """Progress of start-up, as messages."""
+
+    def __init__(self, mailbox: Mailbox, rank: int) -> None:
+        self._mailbox = mailbox
+        self._rank = rank
+
+    @contextmanager
+    def step(self, label: str, total_bytes: int | None) -> Iterator[Advance]:
+        size = f" ({total_bytes / 1e6:.0f} MB)" if total_bytes else ""
+        self._mailbox.send(CONDUCTOR, Progress(self._rank, f"rank {self._rank}: {label}{size}"))
+        yield lambda done: None
+
+
+def main(arguments: list[str]) -> int:
+    folder, placement_name, rank_text, sockets, settings_text = arguments
+    # Ctrl-C goes to the whole group; the conductor decides what becomes of it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    rank, parent = int(rank_text), os.getppid()
+    settings = settings_from_json(settings_text)
+    mailbox = SocketMailbox(Path(sockets), rank)
+    pool = ThreadPool(host_threads(), mailbox.wake)
+    try:
+        use_threads(settings.threads)
+        plan = load_plan(Path(folder))
+        worker = make_worker(
+            plan,
+            load_placement(plan, placement_name),
+            rank,
+            mailbox=mailbox,
+            pool=pool,
+            settings=settings,
+            progress=_Telling(mailbox, rank),
+        )
+        mailbox.send(CONDUCTOR, Ready(rank, PROTOCOL))
+        _work(worker, parent)
+    except RuntimeFailure as failure:
+        mailbox.send(
+            CONDUCTOR, Broken(rank, failure.code, failure.message, failure.notes, failure.helps)
+        )
+        return 1
+    except Exception as error:  # noqa: BLE001 - told to the conductor, which reports it
+        traceback.print_exc()
+        message = f"rank {rank} failed: {type(error).__name__}: {error}"
+        mailbox.send(CONDUCTOR, Broken(rank, "", message, (), ()))
+        return 1
+    finally:
+        pool.close()
+        mailbox.close()
+    return 0
+
+
+def _work(worker: Worker, parent: int) -> None:
+    look_again = time.monotonic() + _PARENT_S
+    while not worker.has_stopped:
+        if not worker.turn():
+            worker.wait(_WAIT_S)
+        if time.monotonic() > look_again:
+            look_again = time.monotonic() + _PARENT_S
+            if parent_is_gone(parent):
+                return
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

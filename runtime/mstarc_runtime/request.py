@@ -1,0 +1,224 @@
+"""What a person asks for → requests that a plan accepts.
+
+A JSON file or options of the command line → inputs read from files, options of the right kind, a
+seed, the outputs that are wanted. A file holds one request or a list of them:
+
+    {"inputs": {"question": {"file": "question.wav"}}, "options": {"max_tokens": 64}, "seed": 1}
+
+`inputs` gives text as it is; `{"file": …}` reads a file, relative to the request's own; an input of
+sound may be a path alone. `wants` names outputs, `name` the folder of the answer among several.
+"""
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.loader import Declared, LoadedPlan
+from mstarc_runtime.media.audio import read_audio
+from mstarc_runtime.plan_api import Admission, RequestRefused
+
+_KEYS = ("inputs", "options", "seed", "wants", "name")
+_YES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRequest:
+    """A request with its inputs read. `notes` say what was done to them."""
+
+    name: str
+    inputs: Mapping[str, Any]
+    options: Mapping[str, Any]
+    wants: frozenset[str]
+    seed: int
+    notes: tuple[str, ...] = ()
+
+    def admit(self, plan: LoadedPlan) -> Admission:
+        """What the plan decides for it. Fails with MS9213."""
+        try:
+            request = plan.request_class(**self.inputs, **self.options, wants=self.wants)
+            plan.check(request)
+            return plan.admit(request)
+        except RequestRefused as refused:
+            raise RuntimeFailure("MS9213", f"`{refused.field}` {refused}") from refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request as it was written. `folder` is what its paths are relative to."""
+
+    name: str = "0"
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    wants: Sequence[str] = ()
+    seed: int | None = None
+    folder: Path = Path()
+
+
+def read_request_file(path: Path) -> list[Asked]:
+    """The requests of a JSON file. Fails with MS9201 or MS9214."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RuntimeFailure(
+            "MS9201", f"`{path}` can't be opened", notes=[f"the system says: {error.strerror}"]
+        ) from error
+    except ValueError as error:
+        raise RuntimeFailure("MS9214", f"`{path}` is not JSON", notes=[str(error)]) from error
+    entries = content if isinstance(content, list) else [content]
+    if not entries:
+        raise RuntimeFailure("MS9214", f"`{path}` holds no request")
+    return [_asked(entry, index, path) for index, entry in enumerate(entries)]
+
+
+def prepare(plan: LoadedPlan, asked: Asked, *, seed: int | None = None) -> PreparedRequest:
+    """Reads the inputs and checks every name. Fails with MS9201 … MS9216."""
+    inputs, notes = _read_inputs(plan, asked)
+    options = {
+        name: _option(_find(plan.options, name, "MS9212", "option"), value)
+        for name, value in asked.options.items()
+    }
+    chosen = seed if seed is not None else asked.seed
+    is_declared = any(option.name == "seed" for option in plan.options)
+    if chosen is not None and is_declared and "seed" not in options:
+        options["seed"] = chosen
+    for name in asked.wants:
+        _find(plan.outputs, name, "MS9215", "output")
+    wants = frozenset(asked.wants or (out.name for out in plan.outputs if not out.optional))
+    return PreparedRequest(
+        name=asked.name,
+        inputs=inputs,
+        options=options,
+        wants=wants,
+        seed=chosen or 0,
+        notes=tuple(notes),
+    )
+
+
+def _asked(entry: Any, index: int, path: Path) -> Asked:
+    if not isinstance(entry, dict):
+        raise RuntimeFailure("MS9214", f"request {index} of `{path}` is not a JSON object")
+    for key in entry:
+        if key not in _KEYS:
+            raise RuntimeFailure(
+                "MS9214",
+                f"request {index} of `{path}` has an unknown key `{key}`",
+                notes=[f"known: {', '.join(_KEYS)}"],
+                helps=_did_you_mean(key, _KEYS),
+            )
+    kinds = {"inputs": dict, "options": dict, "wants": list, "name": str, "seed": int}
+    for key, kind in kinds.items():
+        if key in entry and not isinstance(entry[key], kind):
+            raise RuntimeFailure(
+                "MS9214", f"`{key}` of request {index} in `{path}` is not of its kind",
+                notes=[f"it must be a JSON {_JSON_NAMES[kind]}"],
+            )
+    name = str(entry.get("name", index))
+    if not name or Path(name).name != name or name in (".", ".."):
+        raise RuntimeFailure("MS9214", f"`{name}` in `{path}` can't be the name of a folder")
+    return Asked(
+        name=name,
+        inputs=entry.get("inputs", {}),
+        options=entry.get("options", {}),
+        wants=entry.get("wants", ()),
+        seed=entry.get("seed"),
+        folder=path.parent,
+    )
+
+
+_JSON_NAMES = {dict: "object", list: "array", str: "string", int: "whole number"}
+
+
+def _read_inputs(plan: LoadedPlan, asked: Asked) -> tuple[dict[str, Any], list[str]]:
+    inputs: dict[str, Any] = {}
+    notes: list[str] = []
+    for name, given in asked.inputs.items():
+        declared = _find(plan.inputs, name, "MS9210", "input")
+        inputs[name], said = _read_input(declared, given, asked.folder)
+        notes.extend(said)
+    for declared in plan.inputs:
+        if declared.name not in inputs and not declared.optional:
+            raise RuntimeFailure(
+                "MS9211",
+                f"the request has no input `{declared.name}`",
+                notes=[f"it is `{declared.type}`"],
+                helps=[f"give it with `--input {declared.name}=…`"],
+            )
+    return inputs, notes
+
+
+def _read_input(declared: Declared, given: Any, folder: Path) -> tuple[Any, tuple[str, ...]]:
+    is_file = isinstance(given, dict) and set(given) == {"file"}
+    path = folder / str(given["file"] if is_file else given)
+    if declared.type.startswith("audio(") and (is_file or isinstance(given, str)):
+        return read_audio(path, int(declared.type[len("audio(") : -1]))
+    if declared.type == "text" and is_file:
+        try:
+            return path.read_text(encoding="utf-8"), ()
+        except OSError as error:
+            raise RuntimeFailure(
+                "MS9201", f"`{path}` can't be opened", notes=[f"the system says: {error.strerror}"]
+            ) from error
+        except UnicodeDecodeError as error:
+            raise RuntimeFailure("MS9216", f"`{path}` is not a text in UTF-8") from error
+    if declared.type == "text" and isinstance(given, str):
+        return given, ()
+    raise RuntimeFailure(
+        "MS9216",
+        f"`{declared.name}` can't be {json.dumps(given)}",
+        notes=[f"it is an input of `{declared.type}`"],
+    )
+
+
+def _option(declared: Declared, given: Any) -> Any:
+    """An option's value, of text (a command line's) or of JSON."""
+    kind = declared.type
+    if kind == "str" and isinstance(given, str):
+        return given
+    if kind == "bool" and isinstance(given, bool):
+        return given
+    if kind == "bool" and isinstance(given, str) and given.lower() in _YES:
+        return _YES[given.lower()]
+    number = _number(given) if kind in ("int", "float") else None
+    if number is not None and (kind == "float" or isinstance(number, int)):
+        return number if kind == "int" else float(number)
+    raise RuntimeFailure(
+        "MS9213",
+        f"`{declared.name}` can't be `{given}`",
+        notes=[f"it is an option of `{kind}`, {declared.default!r} by default"],
+    )
+
+
+def _number(given: Any) -> int | float | None:
+    if isinstance(given, (int, float)) and not isinstance(given, bool):
+        return given
+    if not isinstance(given, str):
+        return None
+    for kind in (int, float):
+        try:
+            return kind(given)
+        except ValueError:
+            continue
+    return None
+
+
+def _find(declared: Sequence[Declared], name: str, code: str, what: str) -> Declared:
+    for entry in declared:
+        if entry.name == name:
+            return entry
+    names = [entry.name for entry in declared]
+    known = ", ".join(f"`{known}`" for known in names) or "none"
+    raise RuntimeFailure(
+        code,
+        f"the plan has no {what} `{name}`",
+        notes=[f"it has {known}"],
+        helps=_did_you_mean(name, names),
+    )
+
+
+def _did_you_mean(name: str, known: Sequence[str]) -> list[str]:
+    near = difflib.get_close_matches(name, known, n=3)
+    return [f"did you mean {' or '.join(f'`{n}`' for n in near)}?"] if near else []

@@ -1,0 +1,201 @@
+"""Where a row goes next: targets known before the first request, loops, streams that are waited for.
+
+A step's `then`, a loop's counter and flag → the station at which the row is ready or waits. Static
+choices and ends of machines are passed through on the way.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, assert_never
+
+from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.plan_api import (
+    Again,
+    BranchStep,
+    DeviceStep,
+    DoneStep,
+    Enter,
+    HopStep,
+    HostStep,
+    Step,
+    Target,
+)
+from mstarc_runtime.scheduler import Station
+
+if TYPE_CHECKING:
+    from mstarc_runtime.worker import Worker
+
+
+class Router:
+    """Moves rows of one rank."""
+
+    def __init__(self, worker: "Worker", steps: Sequence[Step]) -> None:
+        self._worker = worker
+        self._steps: dict[int, Step] = {step.id: step for step in steps}
+        self._readers: dict[str, list[Station]] = {}
+        self._senders: dict[str, list[Station]] = {}
+        for station in worker.scheduler.stations:
+            step = station.step
+            pulls = step.pulls if isinstance(step, DeviceStep) else ()
+            for stream in (*step.reads, *pulls):
+                self._readers.setdefault(stream, []).append(station)
+            for stream, _ in step.sends:
+                self._senders.setdefault(stream, []).append(station)
+
+        self._machines = _machines(steps)
+
+    def streams_of(self, hop: HopStep) -> list[str]:
+        """The streams to which the machine that moves there sends from this rank."""
+        machine = self._machines[hop.id]
+        return [
+            stream
+            for stream, stations in self._senders.items()
+            if any(self._machines[station.step.id] == machine for station in stations)
+        ]
+
+    def loops_of(self, hop: HopStep) -> list[str]:
+        """The loops of the machine that moves there, as far as this rank has them."""
+        machine = self._machines[hop.id]
+        return [
+            loop
+            for loop in self._worker.parts.passes_left
+            if loop.partition(".")[0] == machine
+        ]
+
+    def route(self, slot: int, target: Target, more: bool = True) -> None:
+        """Brings a row from a step that is behind it to where it waits or runs next.
+
+        `more` is the flag that the step set for a tested loop.
+        """
+        worker = self._worker
+        while True:
+            if not isinstance(target, int):
+                target = self._pass_of(slot, target, more)
+            step = self._steps[target]
+            match step:
+                case DeviceStep() | HostStep():
+                    self.arrive(slot, worker.scheduler.station(step.id))
+                    return
+                case BranchStep():
+                    target = step.yes if step.test(worker.rank, slot) else step.no
+                case DoneStep():
+                    for stream in step.closes:
+                        self.close(slot, stream)
+                    worker.machine_done(slot, step.machine)
+                    return
+                case HopStep():
+                    worker.courier.move(slot, step)
+                    return
+                case _:
+                    assert_never(step)
+
+    def arrive(self, slot: int, station: Station) -> None:
+        """The row is at a station: ready, or waiting for the streams that the step reads."""
+        step = station.step
+        pulls = step.pulls if isinstance(step, DeviceStep) else ()
+        if not step.reads and not pulls:
+            station.ready.append(slot)
+            return
+        worker = self._worker
+        rings = worker.parts.rings
+        standings = {stream: rings[stream].wait(slot) for stream in step.reads}
+        if "waiting" in standings.values() or any(
+            rings[stream].wait(slot) == "waiting" for stream in pulls
+        ):
+            station.waiting.add(slot)
+            worker.generation += 1
+            return
+        if all(standing == "ready" for standing in standings.values()):
+            station.ready.append(slot)
+            return
+        empty = [stream for stream, standing in standings.items() if standing == "empty"]
+        if empty:
+            worker.fail(slot, _closed_empty(empty[0]), step)
+            return
+        unequal = [stream for stream, standing in standings.items() if standing == "ready"]
+        if unequal:
+            worker.fail(slot, _closed_early(unequal[0], standings), step)
+            return
+        assert step.drained is not None, f"step {step.name} reads and has no way out"
+        self.route(slot, step.drained)
+
+    def close(self, slot: int, stream: str) -> None:
+        """The producer of a stream is done."""
+        parts = self._worker.parts
+        if stream in parts.rings:
+            parts.rings[stream].close(slot)
+        else:
+            self._worker.courier.flush()
+            parts.outboxes[stream].close(slot)
+
+    def wake_readers(self, stream: str, slot: int) -> None:
+        for station in self._readers.get(stream, ()):
+            if slot in station.waiting:
+                station.waiting.discard(slot)
+                self.arrive(slot, station)
+
+    def unblock_senders(self, stream: str, slot: int) -> None:
+        for station in self._senders.get(stream, ()):
+            station.unblock(slot)
+
+    def _pass_of(self, slot: int, target: Enter | Again, more: bool) -> int:
+        """Whether the loop runs once more, and what that makes the next step."""
+        worker = self._worker
+        loop = worker.parts.loops[target.loop]
+        left = worker.parts.passes_left[target.loop]
+        if isinstance(target, Enter):
+            left.set(slot, worker.live[slot].bounds[loop.bound])
+        count = left.get(slot)
+        if count <= 0 or (loop.tested and not more):
+            return target.otherwise
+        left.set(slot, count - 1)
+        return target.first
+
+
+def _closed_empty(stream: str) -> RuntimeFailure:
+    return RuntimeFailure(
+        "MS9306",
+        f"stream `{stream}` closed without an item",
+        notes=["its spec says `empty error`"],
+    )
+
+
+def _closed_early(stream: str, standings: dict[str, str]) -> RuntimeFailure:
+    others = ", ".join(f"`{name}`" for name, standing in standings.items() if standing != "ready")
+    return RuntimeFailure(
+        "MS9307",
+        f"stream `{stream}` goes on where {others} ended",
+        notes=["they are read in step, so they must carry equally many chunks"],
+    )
+
+
+def _machines(steps: Sequence[Step]) -> dict[int, str]:
+    """The machine of each step: the first part of its name, or of the name of one before it."""
+    machines: dict[int, str] = {}
+    for step in steps:
+        match step:
+            case DeviceStep() | HostStep() | BranchStep():
+                machine = step.name.partition(".")[0]
+                machines[step.id] = machine
+                for target in _targets(step):
+                    machines.setdefault(target, machine)
+            case DoneStep():
+                machines[step.id] = step.machine
+            case HopStep():
+                continue
+            case _:
+                assert_never(step)
+    return machines
+
+
+def _targets(step: DeviceStep | HostStep | BranchStep) -> list[int]:
+    if isinstance(step, BranchStep):
+        targets: list[Target | None] = [step.yes, step.no]
+    else:
+        targets = [step.then, step.drained]
+    found: list[int] = []
+    for target in targets:
+        if isinstance(target, int):
+            found.append(target)
+        elif target is not None:
+            found += [target.first, target.otherwise]
+    return found

@@ -1,0 +1,183 @@
+"""Which rows of a rank wait where, and which step runs next.
+
+A `Station` is a step with its rows: *ready* to run, *waiting* for a chunk, *blocked* by a full
+stream, *starved* of cache pages, or stepping in a resident *group*. Decisions are those of
+`mstarc_schedule`; nothing here touches a tensor.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mstarc_runtime.engine.batch import StepBatch
+from mstarc_runtime.messages import StepOutput
+from mstarc_runtime.plan_api import Again, DeviceStep, HostStep
+from mstarc_runtime.streaming.chunks import Chunk
+from mstarc_runtime.streaming.counts import LazyCounts, Slots
+from mstarc_schedule.batching import NONE, BatchPolicy, choose, most_rows
+
+EMPTY: Slots = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Group:
+    """Requests that step together, pass after pass of one loop.
+
+    `calm` counts the steps that need no look at any single request, as far as is known at
+    `generation`; the first that does is prepared by settling the group anew. `messages` is what the
+    last steady step sent, by the shapes of its parts: it is sent again with other frames.
+    """
+
+    slots: Slots
+    calm: int = 0
+    generation: int = -1
+    batch: StepBatch | None = None
+    message: StepOutput | None = None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Station:
+    """A step and the rows at it. `most` is the most rows of one run."""
+
+    step: DeviceStep | HostStep
+    most: int
+    left: LazyCounts | None = None
+    ready: list[int] = field(default_factory=list)
+    waiting: set[int] = field(default_factory=set)
+    blocked: set[int] = field(default_factory=set)
+    starved: list[int] = field(default_factory=list)
+    running: set[int] = field(default_factory=set)
+    groups: list[Group] = field(default_factory=list)
+    turn: int = 0
+    # Chunks that were cut for rows that then found no pages: they are read by the next run.
+    chunks: dict[int, dict[str, Chunk]] = field(default_factory=dict)
+    # The values whose shapes decide who may run together, once a first run has told.
+    shaped_by: tuple[str, ...] | None = None
+    packed_by: tuple[str, ...] | None = None
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether its rows come back to it pass after pass, without reading a stream."""
+        return self.left is not None
+
+    @property
+    def runnable(self) -> int:
+        return len(self.ready) + len(self.groups)
+
+    def rows(self) -> Iterator[int]:
+        """The slots of all rows here."""
+        yield from self.ready
+        yield from self.waiting
+        yield from self.blocked
+        yield from self.starved
+        yield from self.running
+        for group in self.groups:
+            yield from group.slots.tolist()
+
+    def drop(self, slot: int) -> None:
+        """Removes a request's rows. A host job that runs is not stopped: its end is ignored."""
+        for rows in (self.ready, self.starved):
+            if slot in rows:
+                rows.remove(slot)
+        for places in (self.waiting, self.blocked, self.running):
+            places.discard(slot)
+        self.chunks.pop(slot, None)
+        for group in self.groups:
+            if slot in group.slots:
+                group.slots = group.slots[group.slots != slot]
+                group.calm = 0
+        self.groups = [group for group in self.groups if group.slots.size]
+
+    def unblock(self, slot: int) -> None:
+        if slot in self.blocked:
+            self.blocked.discard(slot)
+            self.ready.append(slot)
+
+    def feed(self) -> None:
+        """Pages were given back: who was starved may try again."""
+        self.ready.extend(self.starved)
+        self.starved.clear()
+
+    def next_group(self) -> Group:
+        """The groups take turns. Rows that are ready join one with room, or make one."""
+        has_room = any(group.slots.size < self.most for group in self.groups)
+        if self.ready and not has_room:
+            group = Group(slots=EMPTY)
+            self.groups.append(group)
+            return group
+        group = self.groups.pop(0)
+        self.groups.append(group)
+        return group
+
+
+class Scheduler:
+    """The stations of a rank, by step id, and whose turn it is."""
+
+    def __init__(
+        self,
+        steps: Sequence[DeviceStep | HostStep],
+        policy: BatchPolicy,
+        *,
+        slots: int,
+        passes_left: Callable[[str], LazyCounts],
+    ) -> None:
+        self.policy = policy
+        self.stations = [
+            _station(step, policy, slots=slots, passes_left=passes_left) for step in steps
+        ]
+        self._by_step = {station.step.id: station for station in self.stations}
+        self._turn = 0
+
+    def station(self, step: int) -> Station:
+        return self._by_step[step]
+
+    def next(self) -> Station | None:
+        """The station whose turn it is, or None if no row can run."""
+        stations = self.stations
+        index = choose(
+            [len(station.ready) + len(station.groups) for station in stations],
+            [station.turn for station in stations],
+        )
+        if index == NONE:
+            return None
+        self._turn += 1
+        station = stations[index]
+        station.turn = self._turn
+        return station
+
+    def drop(self, slot: int) -> None:
+        for station in self.stations:
+            station.drop(slot)
+
+    def feed(self) -> None:
+        for station in self.stations:
+            if station.starved:
+                station.feed()
+
+    def starved(self) -> list[int]:
+        return [slot for station in self.stations for slot in station.starved]
+
+    def rows(self) -> int:
+        """How many rows are anywhere."""
+        return sum(1 for station in self.stations for _ in station.rows())
+
+
+def _station(
+    step: DeviceStep | HostStep,
+    policy: BatchPolicy,
+    *,
+    slots: int,
+    passes_left: Callable[[str], LazyCounts],
+) -> Station:
+    if isinstance(step, HostStep):
+        return Station(step=step, most=1)
+    comes_back = isinstance(step.then, Again) and step.then.first == step.id
+    is_resident = comes_back and step.rows == "one" and not step.reads and not step.pulls
+    left = None
+    if is_resident:
+        assert isinstance(step.then, Again)
+        left = passes_left(step.then.loop)
+    return Station(
+        step=step, most=most_rows(policy, step.rows, step.buckets, slots), left=left
+    )

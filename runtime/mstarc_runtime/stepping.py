@@ -1,0 +1,402 @@
+"""Runs a station: picks its rows, prepares and launches the step, hands the rest to landing.
+
+Two ways in. A *group* of requests that come back pass after pass stays as it is until something
+happens: while it is calm, a step costs the host the same for any number of rows. All other steps
+take the rows that are ready, run once and let them go.
+
+A failing batch is run again row by row, so that only the request that fails ends.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mstarc_runtime.engine.batch import Job, StepBatch
+from mstarc_runtime.engine.kv_cache import KVEngine
+from mstarc_runtime.kvcache.errors import ContextFull, OutOfPages
+from mstarc_runtime.landing import Landing
+from mstarc_runtime.plan_api import Again, DeviceStep, HostStep
+from mstarc_runtime.scheduler import Group, Station
+from mstarc_runtime.streaming.chunks import NEVER, Chunk
+from mstarc_runtime.streaming.outbox import Outbox
+from mstarc_runtime.streaming.ring import Ring
+from mstarc_schedule.batching import bucket_of, take_packed
+
+if TYPE_CHECKING:
+    from mstarc_runtime.worker import LiveRequest, Worker
+
+
+class Stepper:
+    """Runs steps of one rank."""
+
+    def __init__(self, worker: "Worker") -> None:
+        self._worker = worker
+        self._batches: dict[tuple[int, int], StepBatch] = {}
+        self.landing = Landing(worker)
+
+    def run(self, station: Station) -> None:
+        if isinstance(station.step, HostStep):
+            self._run_host(station, station.step)
+        elif station.is_resident:
+            self._run_group(station, station.step)
+        else:
+            self._run_ready(station, station.step)
+
+    # A resident group
+
+    def _run_group(self, station: Station, step: DeviceStep) -> None:
+        worker = self._worker
+        group = station.next_group() if len(station.groups) != 1 or station.ready else station.groups[0]
+        batch = group.batch
+        if (
+            group.calm <= 0
+            or group.generation != worker.generation
+            or batch is None
+            or (station.ready and group.slots.size < station.most)
+        ):
+            batch = self._settle(station, step, group)
+            if batch is None:
+                return
+        else:
+            batch.bind(group.slots)
+        if not self._prepare(station, batch):
+            return
+        try:
+            worker.executor.run(worker.rank, batch)
+        except Exception as error:  # noqa: BLE001 - ends a request, not the rank
+            self._run_alone(station, batch, error)
+            return
+        batch.read_back()
+        if group.calm > 0 and batch.flags_are_expected():
+            group.calm -= 1
+            self.landing.land_calm(group, batch)
+            assert station.left is not None
+            station.left.add(group.slots, -1)
+            return
+        self._land_group(station, group, batch)
+
+    def _settle(self, station: Station, step: DeviceStep, group: Group) -> StepBatch | None:
+        """Lets rows in and out of a group, and finds out how long it will be calm."""
+        worker = self._worker
+        slots = group.slots
+        targets = [(self._target(stream), burst) for stream, burst in step.sends]
+        rows = slots.tolist()
+        for target, burst in targets:
+            for slot in [slot for slot in rows if target.room(slot) < burst]:
+                rows.remove(slot)
+                station.blocked.add(slot)
+        while station.ready and len(rows) < station.most:
+            slot = station.ready.pop(0)
+            if all(target.room(slot) >= burst for target, burst in targets):
+                rows.append(slot)
+            else:
+                station.blocked.add(slot)
+        if not rows:
+            station.groups.remove(group)
+            return None
+        if rows != slots.tolist():
+            slots = group.slots = np.array(rows, dtype=np.int64)
+            group.message = None
+        batch = group.batch = self._batch(step, len(rows))
+        batch.bind(slots)
+        assert station.left is not None
+        left = station.left.settle()[slots]
+        batch.allow(left > 0)
+        calm = int(left.min())
+        for target, burst in targets:
+            calm = min(calm, target.countdown(slots, burst) if isinstance(target, Ring) else 0)
+        group.calm = min(calm, NEVER)
+        group.generation = worker.generation
+        return batch
+
+    def _land_group(self, station: Station, group: Group, batch: StepBatch) -> None:
+        """A step after which somebody leaves, a chunk fires, or the unexpected came true."""
+        worker, step = self._worker, batch.step
+        then, left = step.then, station.left
+        assert isinstance(then, Again) and left is not None
+        flags = batch.host_flags().copy()
+        slots = batch.slots
+        group.calm = 0
+        group.message = None
+        self.landing.land(batch, flags, slots)
+        counts = left.settle()
+        stays = counts[slots] > 0
+        if worker.parts.loops[then.loop].tested:
+            stays &= flags[:, 0]
+        counts[slots[stays]] -= 1
+        if stays.all():
+            return
+        # What landed may have ended a request of the group already.
+        kept = [slot for slot in slots[stays].tolist() if slot in group.slots]
+        leaves = [slot for slot in slots[~stays].tolist() if slot in group.slots]
+        group.slots = np.array(kept, dtype=np.int64)
+        if not kept and group in station.groups:
+            station.groups.remove(group)
+        for slot in leaves:
+            worker.router.route(slot, then.otherwise)
+
+    # Steps that run once
+
+    def _run_ready(self, station: Station, step: DeviceStep) -> None:
+        rows = self._choose(station, step)
+        if not rows:
+            return
+        batch = self._batch(step, len(rows))
+        batch.bind(np.array(rows, dtype=np.int64))
+        station.running.update(rows)
+        self._take_chunks(station, step, batch)
+        self._allow(step, batch)
+        if not self._prepare(station, batch):
+            return
+        worker = self._worker
+        try:
+            worker.executor.run(worker.rank, batch)
+        except Exception as error:  # noqa: BLE001 - ends a request, not the rank
+            self._run_alone(station, batch, error)
+            return
+        self._land_ready(station, step, batch)
+
+    def _land_ready(self, station: Station, step: DeviceStep, batch: StepBatch) -> None:
+        worker = self._worker
+        batch.read_back()
+        station.shaped_by = tuple(sorted(batch.stacked))
+        station.packed_by = tuple(sorted(batch.packed_from))
+        flags = batch.host_flags().copy()
+        self.landing.land(batch, flags, batch.slots)
+        for row, slot in enumerate(batch.slot_list):
+            if slot not in station.running:
+                continue  # what landed has ended its request
+            station.running.discard(slot)
+            station.chunks.pop(slot, None)
+            worker.router.route(slot, step.then, bool(flags[row, 0]))
+
+    def _choose(self, station: Station, step: DeviceStep) -> list[int]:
+        """Takes from the ready rows those that run together; rows without room are set aside."""
+        targets = [(self._target(stream), burst) for stream, burst in step.sends]
+        able = []
+        for slot in station.ready:
+            if all(target.room(slot) >= burst for target, burst in targets):
+                able.append(slot)
+            else:
+                station.blocked.add(slot)
+        rows = able[: self._together(station, step, able)]
+        if station.most > 1 and step.rows == "shaped" and rows:
+            first = self._shape(station, step, rows[0])
+            rows = [slot for slot in able if self._shape(station, step, slot) == first]
+            rows = rows[: station.most] if station.shaped_by is not None else rows[:1]
+        station.ready = [slot for slot in able if slot not in rows]
+        return rows
+
+    def _together(self, station: Station, step: DeviceStep, able: list[int]) -> int:
+        if station.most == 1 or step.rows != "packed":
+            return station.most
+        if station.packed_by is None:
+            return 1
+        values = self._worker.parts.values
+        names = [name for name in station.packed_by if name in values]
+        tokens = [sum(values[name].shape(slot)[0] for name in names) for slot in able]
+        return take_packed(self._worker.scheduler.policy, tokens, station.most)
+
+    def _shape(self, station: Station, step: DeviceStep, slot: int) -> tuple[object, ...]:
+        parts = self._worker.parts
+        values = [parts.values[name].shape(slot) for name in station.shaped_by or ()]
+        held = station.chunks.get(slot)
+        chunks = [
+            held[stream].length if held else parts.rings[stream].next_length(slot)
+            for stream in step.reads
+        ]
+        return (*values, *chunks)
+
+    def _take_chunks(self, station: Station, step: DeviceStep, batch: StepBatch) -> None:
+        for stream in (*step.reads, *step.pulls):
+            ring = self._worker.parts.rings[stream]
+            chunks = [self._chunk(station, ring, slot) for slot in batch.slot_list]
+            batch.set_chunks(ring, chunks)
+
+    def _chunk(self, station: Station, ring: Ring, slot: int) -> Chunk:
+        held = station.chunks.setdefault(slot, {})
+        if ring.name not in held:
+            held[ring.name] = ring.take(slot)
+        return held[ring.name]
+
+    def _allow(self, step: DeviceStep, batch: StepBatch) -> None:
+        """Which rows may begin, or repeat, the loop behind the step."""
+        then = step.then
+        if isinstance(then, int):
+            batch.allow_all()
+            return
+        worker = self._worker
+        if isinstance(then, Again):
+            batch.allow(worker.parts.passes_left[then.loop].settle()[batch.slots] > 0)
+            return
+        bound = worker.parts.loops[then.loop].bound
+        bounds = [worker.live[slot].bounds[bound] for slot in batch.slot_list]
+        batch.allow(np.array(bounds, dtype=np.int64) > 0)
+
+    # What both share
+
+    def _prepare(self, station: Station, batch: StepBatch) -> bool:
+        """Makes room for the step's rows; False if it can't run now, and then nobody has moved."""
+        step = batch.step
+        if step.prepare is None:
+            return True
+        batch.growth.clear()
+        batch.contexts.clear()
+        try:
+            step.prepare(self._worker.rank, batch)
+        except OutOfPages:
+            self._shrink(batch)
+            self._starve(station, batch)
+            return False
+        except ContextFull as error:
+            self._shrink(batch)
+            self._retreat(station, batch)
+            self._worker.fail(error.slot, error, step)
+            return False
+        return True
+
+    def _starve(self, station: Station, batch: StepBatch) -> None:
+        """The youngest request waits for pages; the others try again at once."""
+        self._retreat(station, batch)
+        live = self._worker.live
+        youngest = max(batch.slot_list, key=lambda slot: live[slot].request)
+        chunks = station.chunks.get(youngest)
+        station.drop(youngest)
+        if chunks:
+            station.chunks[youngest] = chunks
+        station.starved.append(youngest)
+
+    def _retreat(self, station: Station, batch: StepBatch) -> None:
+        """Rows of a step that did not run are ready again, in front of the others."""
+        rows = [slot for slot in batch.slot_list if slot in station.running]
+        station.running.difference_update(rows)
+        station.ready[:0] = rows
+
+    def _shrink(self, batch: StepBatch) -> None:
+        for name in batch.step.nodes:
+            engine = self._worker.parts.kv.get(name)
+            if isinstance(engine, KVEngine):
+                engine.shrink(batch)
+
+    def _run_alone(self, station: Station, batch: StepBatch, error: Exception) -> None:
+        """A run failed: takes back what it did, and finds out whose row failed."""
+        worker, step = self._worker, batch.step
+        slots = batch.slots
+        self._shrink(batch)
+        self._restore(step, batch)
+        group = next((g for g in station.groups if g.slots is slots), None)
+        if group is not None:
+            station.groups.remove(group)
+        if len(slots) == 1:
+            station.running.discard(int(slots[0]))
+            worker.fail(int(slots[0]), error, step)
+            return
+        for slot in slots.tolist():
+            if slot not in worker.live or worker.live[slot].is_ending:
+                continue
+            alone = StepBatch(
+                step,
+                batch.bucket if step.rows == "one" else 1,
+                padding_slot=worker.plan.slots,
+                device=worker.device,
+                options=worker.parts.options,
+            )
+            alone.bind(np.array([slot], dtype=np.int64))
+            station.running.add(slot)
+            self._take_chunks(station, step, alone)
+            self._allow(step, alone)
+            if not self._prepare(station, alone):
+                continue
+            try:
+                alone.begin()
+                step.run(worker.rank, alone)
+                alone.end()
+            except Exception as own:  # noqa: BLE001 - ends a request, not the rank
+                self._shrink(alone)
+                self._restore(step, alone)
+                station.running.discard(slot)
+                worker.fail(slot, own, step)
+                continue
+            self._land_ready(station, step, alone)
+
+    def _restore(self, step: DeviceStep, batch: StepBatch) -> None:
+        """Device-side counts are again what has landed."""
+        parts = self._worker.parts
+        for stream, _ in step.sends:
+            if stream in parts.rings:
+                parts.rings[stream].restore_heads(batch.slots)
+        for collector in parts.collectors.values():
+            collector.restore_heads(batch.slots)
+
+    def _batch(self, step: DeviceStep, rows: int) -> StepBatch:
+        worker = self._worker
+        bucket = bucket_of(
+            worker.scheduler.policy,
+            step.rows,
+            step.buckets,
+            rows,
+            captured=worker.executor.captures(step),
+        )
+        batch = self._batches.get((step.id, bucket))
+        if batch is None:
+            batch = StepBatch(
+                step,
+                bucket,
+                padding_slot=worker.plan.slots,
+                device=worker.device,
+                options=worker.parts.options,
+            )
+            if step.rows == "one" or worker.executor.captures(step):
+                self._batches[(step.id, bucket)] = batch
+        return batch
+
+    def _target(self, stream: str) -> Ring | Outbox:
+        parts = self._worker.parts
+        return parts.rings[stream] if stream in parts.rings else parts.outboxes[stream]
+
+    # Host steps
+
+    def _run_host(self, station: Station, step: HostStep) -> None:
+        worker = self._worker
+        slot = station.ready.pop(0)
+        targets = [(self._target(stream), burst) for stream, burst in step.sends]
+        if any(target.room(slot) < burst for target, burst in targets):
+            station.blocked.add(slot)
+            return
+        live = worker.live[slot]
+        job = Job(slot=slot, options=live.options, read_input=live.inputs.__getitem__)
+        for stream in step.reads:
+            ring = worker.parts.rings[stream]
+            job.chunks[stream] = ring.items_of(slot, ring.take(slot))
+        live.jobs += 1
+        station.running.add(slot)
+        node = worker.parts.host[step.node]
+
+        def work() -> None:
+            with node.using(slot):
+                step.run(worker.rank, job)
+
+        worker.pool.submit(work, self._host_done(station, step, live, job))
+
+    def _host_done(
+        self, station: Station, step: HostStep, live: "LiveRequest", job: Job
+    ) -> Callable[[Any, BaseException | None], None]:
+        worker = self._worker
+
+        def done(_: Any, error: BaseException | None) -> None:
+            worker.generation += 1
+            if not worker.job_ended(live):
+                return
+            station.running.discard(live.slot)
+            if error is not None:
+                worker.fail(live.slot, error, step)
+                return
+            try:
+                self.landing.land_job(job)
+            except Exception as own:  # noqa: BLE001 - ends a request, not the rank
+                worker.fail(live.slot, own, step)
+                return
+            worker.router.route(live.slot, step.then)
+
+        return done

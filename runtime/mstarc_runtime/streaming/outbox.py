@@ -1,0 +1,114 @@
+"""The way from a rank to a stream's ring on another rank.
+
+What a step sends is kept until it lands, then leaves as one message for the whole step. The reader's
+rank tells how far it has read; the difference is the room, so a producer never floods a reader.
+Items are numbered: a machine that moves from rank to rank takes its count along.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mstarc_runtime.engine.batch import Job, StepBatch
+from mstarc_runtime.streaming.counts import LazyCounts, Slots
+
+
+class Courier(Protocol):
+    """Carries items to the rank that holds the ring."""
+
+    def carry_items(
+        self,
+        stream: str,
+        rank: int,
+        slot: int,
+        first: int,
+        values: Tensor,
+        ends: Sequence[int],
+    ) -> None:
+        """`values` [n, *item] of a slot; the first has the number `first`."""
+        ...
+
+    def carry_close(self, stream: str, rank: int, slot: int, count: int) -> None:
+        """`count` items were sent in all."""
+        ...
+
+
+class Outbox:
+    """Counts of one stream, for all slots, on the rank that sends."""
+
+    def __init__(
+        self, name: str, *, item: tuple[int, ...], rank: int, capacity: int, slots: int, courier: Courier
+    ) -> None:
+        self.name = name
+        self.rank = rank
+        self.capacity = capacity
+        self._item = item
+        self._courier = courier
+        self._sent = LazyCounts(slots)
+        self._read: NDArray[np.int64] = np.zeros(slots, dtype=np.int64)
+
+    def append(
+        self,
+        batch: StepBatch | Job,
+        value: Tensor,
+        where: Tensor | None = None,
+        ends: Tensor | None = None,
+    ) -> None:
+        if isinstance(batch, Job):
+            batch.send(self, value)
+            return
+        counts = batch.rows_of(value, len(self._item))
+        if counts is None:
+            items = value if value.dim() == len(self._item) + 2 else value.unsqueeze(1)
+            batch.record_send(self, items.shape[1], where, ends, items)
+            return
+        assert where is None and ends is None, "packed items are sent whole"
+        batch.record_packed_send(self, counts, value)
+
+    @property
+    def item_dims(self) -> int:
+        return len(self._item)
+
+    def room(self, slot: int) -> int:
+        return self.capacity - self._sent.get(slot) + int(self._read[slot])
+
+    def countdown(self, slots: Slots, burst: int) -> int:
+        """Steps for which there is room without a look."""
+        sent = self._sent.settle()[slots]
+        return (int((self._read[slots] - sent).min()) + self.capacity) // burst
+
+    def read_to(self, slot: int, count: int) -> None:
+        """The reader has no more use for the first `count` items."""
+        self._read[slot] = max(int(self._read[slot]), count)
+
+    def landed_all(self, slots: Slots, count: int) -> None:
+        raise AssertionError("items that leave a rank are landed one by one")
+
+    def landed(self, slots: Slots, count: int, ends: NDArray[np.bool_] | None = None) -> None:
+        raise AssertionError("items that leave a rank are landed with their values")
+
+    def put(self, slot: int, values: Tensor, ends: Sequence[int] = ()) -> None:
+        """Sends items [n, *item] of a slot."""
+        first = self._sent.get(slot)
+        self._sent.set(slot, first + values.shape[0])
+        self._courier.carry_items(self.name, self.rank, slot, first, values, ends)
+
+    def close(self, slot: int) -> None:
+        self._courier.carry_close(self.name, self.rank, slot, self._sent.get(slot))
+
+    def sent(self, slot: int) -> int:
+        return self._sent.get(slot)
+
+    def set_sent(self, slot: int, count: int) -> None:
+        """What a machine that came from another rank has sent there."""
+        self._sent.set(slot, count)
+
+    def release(self, slot: int) -> None:
+        self._sent.set(slot, 0)
+        self._read[slot] = 0
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"items": int(self._sent.settle().sum())}

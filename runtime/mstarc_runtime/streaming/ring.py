@@ -1,0 +1,264 @@
+"""A stream's buffer on the rank that reads it.
+
+Items of a step's rows → a circle of `capacity` items a slot on the device; chunks → gathered rows.
+Where an item is written is counted on the device, so that `append` may be captured; the host keeps
+its own count, one landing behind, and from it knows who can read and who has room.
+
+Host side: `wait` and `take` for the reader, `room` and `countdown` for the producer, `put`, `close`
+and `release` for both.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mstarc_runtime.engine.batch import Job, StepBatch
+from mstarc_runtime.engine.dtypes import torch_dtype
+from mstarc_runtime.plan_api import Policy
+from mstarc_runtime.streaming.chunks import NEVER, Chunk, Cutter
+from mstarc_runtime.streaming.counts import LazyCounts, Slots
+
+Standing = Literal["ready", "waiting", "drained", "empty"]
+
+
+class StreamListener(Protocol):
+    """Who is told when a waiting reader can read, and when a reader has made room."""
+
+    def chunk_ready(self, stream: str, slot: int) -> None: ...
+
+    def room_made(self, stream: str, slot: int, read_to: int) -> None: ...
+
+
+class Ring:
+    """Buffer, cursors and counts of one stream for all slots of a rank; the last row is padding."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        dtype: str,
+        item: tuple[int, ...],
+        policy: Policy,
+        capacity: int,
+        slots: int,
+        device: torch.device,
+        listener: StreamListener,
+    ) -> None:
+        self.name = name
+        self.policy = policy
+        self.capacity = capacity
+        self._item = item
+        self._device = device
+        self._listener = listener
+        self._storage = torch.zeros(
+            (slots + 1, capacity, *item), dtype=torch_dtype(dtype), device=device
+        )
+        self._heads = torch.zeros(slots + 1, dtype=torch.int64, device=device)
+        self._sent = LazyCounts(slots)
+        self._cutters = [Cutter(policy) for _ in range(slots)]
+        self._fires_at: NDArray[np.int64] = np.full(slots, NEVER, dtype=np.int64)
+        self._keeps_from: NDArray[np.int64] = np.zeros(slots, dtype=np.int64)
+        self._used: set[int] = set()
+
+    # What a plan calls
+
+    def append(
+        self,
+        batch: StepBatch | Job,
+        value: Tensor,
+        where: Tensor | None = None,
+        ends: Tensor | None = None,
+    ) -> None:
+        if isinstance(batch, Job):
+            batch.send(self, value)
+            return
+        counts = batch.rows_of(value, len(self._item))
+        if counts is None:
+            items = value if value.dim() == len(self._item) + 2 else value.unsqueeze(1)
+            self._store(batch, items, where)
+            batch.record_send(self, items.shape[1], where, ends)
+            return
+        assert where is None and ends is None, "packed items are sent whole"
+        self._store_packed(batch, value, counts)
+        batch.record_packed_send(self, counts)
+
+    def window(self, batch: StepBatch) -> Tensor:
+        index = batch.ring_index(self)
+        items = self._storage[batch.device_slots[:, None], index]
+        return items.squeeze(1) if self.takes_one_item else items
+
+    def pack(self, batch: StepBatch) -> Tensor:
+        chunks = batch.chunks[self.name]
+        parts = [
+            self._storage[slot, self.index_of(chunk)]
+            for slot, chunk in zip(batch.slot_list, chunks, strict=True)
+        ]
+        batch.packed_lengths = [chunk.length for chunk in chunks]
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def lengths(self, batch: StepBatch) -> Sequence[int]:
+        return [chunk.length for chunk in batch.chunks[self.name]]
+
+    def chunk(self, job: Job) -> Tensor:
+        items: Tensor = job.chunks[self.name]
+        return items
+
+    def release(self, slot: int) -> None:
+        self._sent.set(slot, 0)
+        self._cutters[slot] = Cutter(self.policy)
+        self._fires_at[slot] = NEVER
+        self._keeps_from[slot] = 0
+        if slot in self._used:
+            self._heads[slot] = 0
+            self._used.discard(slot)
+
+    # The reader
+
+    @property
+    def takes_one_item(self) -> bool:
+        return self.policy.kind == "fixed" and self.policy.size == 1
+
+    def wait(self, slot: int) -> Standing:
+        """Where the reader of `slot` stands; if it waits, the listener will be told."""
+        cutter = self._synced(slot)
+        if cutter.is_ready:
+            return "ready"
+        if not cutter.closed:
+            self._fires_at[slot] = cutter.fires_at
+            return "waiting"
+        return "empty" if cutter.is_empty and self.policy.empty == "error" else "drained"
+
+    def take(self, slot: int) -> Chunk:
+        """Cuts the next chunk of `slot`, which is ready. Its items stay until the run is over."""
+        cutter = self._synced(slot)
+        chunk = cutter.take()
+        self._fires_at[slot] = NEVER
+        if chunk.padding:
+            self._pad(slot, chunk)
+        if cutter.keeps_from > self._keeps_from[slot]:
+            self._keeps_from[slot] = cutter.keeps_from
+            self._listener.room_made(self.name, slot, cutter.keeps_from)
+        return chunk
+
+    def next_length(self, slot: int) -> int:
+        """Rows of the chunk that `take` would cut now, without cutting it."""
+        return self._synced(slot).peek().length
+
+    def index_of(self, chunk: Chunk) -> Tensor:
+        """Where a chunk's items stand in the circle: i64[length]."""
+        positions = torch.arange(chunk.offset, chunk.offset + chunk.length, device=self._device)
+        return positions % self.capacity
+
+    def items_of(self, slot: int, chunk: Chunk) -> Tensor:
+        """A copy of a chunk on the host: [k, *item], or [*item] of a stream read one by one."""
+        items = self._storage[slot, self.index_of(chunk)].cpu()
+        return items[0] if self.takes_one_item else items
+
+    # The producer
+
+    @property
+    def item_dims(self) -> int:
+        return len(self._item)
+
+    def room(self, slot: int) -> int:
+        """Items that may still be sent before the reader has to take some."""
+        return self.capacity - self._sent.get(slot) + int(self._keeps_from[slot])
+
+    def countdown(self, slots: Slots, burst: int) -> int:
+        """Steps of at most `burst` items each that need no look at this ring before the last."""
+        sent = self._sent.settle()[slots]
+        to_fire = int((self._fires_at[slots] - sent).min())
+        room = int((self._keeps_from[slots] - sent).min()) + self.capacity
+        return min(-(-to_fire // burst) - 1, room // burst)
+
+    def landed_all(self, slots: Slots, count: int) -> None:
+        """Every one of `slots` has sent `count` items, and no reader waits for them."""
+        self._sent.add(slots, count)
+
+    def landed(self, slots: Slots, count: int, ends: NDArray[np.bool_] | None = None) -> None:
+        """Each of `slots` has sent `count` items; `ends`: for whom the last ends a chunk."""
+        sent = self._sent.settle()
+        if ends is not None and ends.any():
+            for slot in slots[ends].tolist():
+                cutter = self._synced(slot)
+                cutter.put(count, [count - 1])
+                self._refresh(slot, cutter)
+        sent[slots] += count
+        self._used.update(slots.tolist())
+        for slot in slots[sent[slots] >= self._fires_at[slots]].tolist():
+            self._fires_at[slot] = NEVER
+            self._listener.chunk_ready(self.name, slot)
+
+    def put(self, slot: int, values: Tensor, ends: Sequence[int] = ()) -> None:
+        """Items [n, *item] from the host or from another rank."""
+        count = values.shape[0]
+        start = self._sent.get(slot)
+        assert count <= self.room(slot), f"stream {self.name} has no room for {count} items"
+        positions = torch.arange(start, start + count, device=self._device) % self.capacity
+        self._storage[slot, positions] = values.to(self._device, self._storage.dtype)
+        self._heads[slot] = start + count
+        cutter = self._synced(slot)
+        cutter.put(count, ends)
+        self._refresh(slot, cutter)
+        self.landed(np.array([slot], dtype=np.int64), count)
+
+    def close(self, slot: int) -> None:
+        cutter = self._synced(slot)
+        cutter.close()
+        if self._fires_at[slot] != NEVER:
+            self._fires_at[slot] = NEVER
+            self._listener.chunk_ready(self.name, slot)
+
+    def sent(self, slot: int) -> int:
+        return self._sent.get(slot)
+
+    def restore_heads(self, slots: Slots) -> None:
+        """Forgets what a failed run has appended."""
+        counts = torch.from_numpy(self._sent.settle()[slots])
+        self._heads[torch.from_numpy(slots)] = counts.to(self._device)
+
+    def snapshot(self) -> dict[str, int]:
+        """What requests hold here: nothing, when there are none."""
+        return {
+            "items": int(self._sent.settle().sum()),
+            "cursors": sum(not cutter.is_untouched for cutter in self._cutters),
+        }
+
+    def _synced(self, slot: int) -> Cutter:
+        cutter = self._cutters[slot]
+        behind = self._sent.get(slot) - cutter.sent
+        if behind > 0:
+            cutter.put(behind)
+        return cutter
+
+    def _refresh(self, slot: int, cutter: Cutter) -> None:
+        if self._fires_at[slot] != NEVER:
+            self._fires_at[slot] = cutter.fires_at
+
+    def _store(self, batch: StepBatch, items: Tensor, where: Tensor | None) -> None:
+        slots, count = batch.device_slots, items.shape[1]
+        heads = self._heads.index_select(0, slots)
+        positions = heads[:, None] + batch.steps_to(count)
+        # A row that sends nothing writes too, to a place that nobody reads before it is sent.
+        self._storage.index_put_((slots[:, None], positions % self.capacity), items)
+        step = count if where is None else where.to(torch.int64) * count
+        self._heads.index_copy_(0, slots, heads + step)
+
+    def _store_packed(self, batch: StepBatch, value: Tensor, counts: Sequence[int]) -> None:
+        start = 0
+        for slot, count in zip(batch.slot_list, counts, strict=True):
+            head = self._sent.get(slot)
+            positions = torch.arange(head, head + count, device=self._device) % self.capacity
+            self._storage[slot, positions] = value[start : start + count]
+            self._heads[slot] = head + count
+            start += count
+
+    def _pad(self, slot: int, chunk: Chunk) -> None:
+        pad: Any = self.policy.pad
+        end = chunk.offset + chunk.items
+        positions = torch.arange(end, end + chunk.padding, device=self._device) % self.capacity
+        self._storage[slot, positions] = pad

@@ -1,0 +1,332 @@
+"""One rank of a plan at work: messages in, steps, messages out.
+
+`turn` takes what has arrived, gives the step whose turn it is to `stepping`, and says whether there
+was anything to do. A row is (machine, slot); it goes from step to step by `Router`, and nobody asks
+the conductor. A request's end, whichever way, is a Release: rows are dropped, the plan's `release`
+gives back what it held, and Released says so.
+
+Start with `turn`. Not here: how a step runs (stepping), who waits where (scheduler), what a message
+means for streams between ranks (courier).
+"""
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from mstarc_runtime.courier import RankCourier
+from mstarc_runtime.engine.builder import RankBuilder, RankParts, TorchOps
+from mstarc_runtime.engine.eager import Executor
+from mstarc_runtime.engine.host import HostPool
+from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.kvcache.errors import ContextFull
+from mstarc_runtime.messages import (
+    Closed,
+    Failed,
+    Items,
+    MachineDone,
+    Moved,
+    ReadTo,
+    Release,
+    Released,
+    Start,
+    Stop,
+    unpack_value,
+)
+from mstarc_runtime.plan_api import DeviceStep, HostStep, Rank, Step
+from mstarc_runtime.routing import Router
+from mstarc_runtime.scheduler import Scheduler
+from mstarc_runtime.stepping import Stepper
+from mstarc_runtime.transport.mailbox import CONDUCTOR, Mailbox, Parcel
+from mstarc_schedule.batching import BatchPolicy
+
+# Turns without work after which a request that waits for pages is given up: enough for a release
+# that is on its way.
+_STARVE_TURNS = 8
+_STARVE_TURNS_AMONG_RANKS = 400
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class LiveRequest:
+    """A request that holds a slot on this rank.
+
+    `sent` and `left` are what its machines that came from other ranks have brought along: items
+    sent to streams, passes left of loops. A machine that moves on takes them with it.
+    """
+
+    slot: int
+    request: int
+    bounds: Mapping[str, int]
+    options: Mapping[str, Any]
+    inputs: Mapping[str, Any]
+    sent: dict[str, int] = field(default_factory=dict)
+    left: dict[str, int] = field(default_factory=dict)
+    jobs: int = 0
+    is_ending: bool = False
+    is_released: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankPlan:
+    """What a rank runs: its module's class and steps, and the plan's facts about streams."""
+
+    rank: int
+    rank_class: type[Rank]
+    steps: Sequence[Step]
+    slots: int
+    spec: str
+    is_alone: bool
+    producers: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+
+class Worker:
+    """A rank. Owns its slots' requests, its stations and its storage."""
+
+    def __init__(
+        self,
+        plan: RankPlan,
+        *,
+        mailbox: Mailbox,
+        pool: HostPool,
+        executor: Executor,
+        policy: BatchPolicy,
+        device: torch.device,
+        build: Callable[["Worker"], RankBuilder],
+    ) -> None:
+        self.plan = plan
+        self.mailbox = mailbox
+        self.pool = pool
+        self.executor = executor
+        self.device = device
+        self.live: dict[int, LiveRequest] = {}
+        # Goes up whenever anything happens that a resident group may not have counted on.
+        self.generation = 0
+        self.has_stopped = False
+        self._early: dict[int, list[Parcel]] = {}
+        self._last_request: dict[int, int] = {}
+        self._idle_turns = 0
+        self.courier = RankCourier(self)
+        builder = build(self)
+        self.parts: RankParts = builder.parts
+        self.rank = plan.rank_class()
+        self.rank.ops = TorchOps()
+        self.rank.options = lambda slot: self.live[slot].options
+        self.rank.build(builder)
+        self.scheduler = Scheduler(
+            [step for step in plan.steps if isinstance(step, (DeviceStep, HostStep))],
+            policy,
+            slots=plan.slots,
+            passes_left=lambda loop: self.parts.passes_left[loop],
+        )
+        self.router = Router(self, plan.steps)
+        self.stepper = Stepper(self)
+
+    # One turn
+
+    def turn(self) -> bool:
+        """Does what there is to do, at most one step; False if there was nothing."""
+        did = self._receive()
+        if self.pool.running and self.pool.drain():
+            did = True
+        station = self.scheduler.next()
+        if station is not None:
+            self.stepper.run(station)
+            did = True
+        self.courier.flush()
+        if did:
+            self._idle_turns = 0
+        elif self.scheduler.starved():
+            self._end_starvation()
+        return did
+
+    def wait(self, timeout_s: float) -> None:
+        """Until something arrives or a host job ends."""
+        self.mailbox.wait(timeout_s)
+
+    # Requests
+
+    def fail(self, slot: int, error: BaseException, step: DeviceStep | HostStep | None) -> None:
+        """Ends a request on this rank with an error; the conductor ends it everywhere."""
+        live = self.live.get(slot)
+        if live is None or live.is_ending:
+            return
+        live.is_ending = True
+        self.drop_rows(slot)
+        code, message, notes = describe(error, step, self.plan)
+        self.mailbox.send(
+            CONDUCTOR,
+            Failed(self.plan.rank, slot, live.request, code, message, notes),
+        )
+
+    def machine_done(self, slot: int, machine: str) -> None:
+        request = self.live[slot].request
+        self.mailbox.send(CONDUCTOR, MachineDone(self.plan.rank, slot, request, machine))
+
+    def drop_rows(self, slot: int) -> None:
+        self.scheduler.drop(slot)
+        self.generation += 1
+
+    def job_ended(self, live: LiveRequest) -> bool:
+        """Counts a host job as ended; whether its request still wants what it did."""
+        live.jobs -= 1
+        if self.live.get(live.slot) is not live:
+            return False
+        if live.is_released and not live.jobs:
+            self._give_back(live)
+        return not live.is_ending
+
+    # Streams: what a ring tells
+
+    def chunk_ready(self, stream: str, slot: int) -> None:
+        self.router.wake_readers(stream, slot)
+
+    def room_made(self, stream: str, slot: int, read_to: int) -> None:
+        self.router.unblock_senders(stream, slot)
+        for rank in self.plan.producers.get(stream, ()):
+            if rank != self.plan.rank:
+                live = self.live[slot]
+                self.mailbox.send(rank, ReadTo(stream, slot, live.request, read_to))
+
+    def snapshot(self) -> dict[str, Any]:
+        """What requests hold on this rank, by kind; equal before and after means no leak."""
+        parts = self.parts
+        return {
+            "requests": len(self.live),
+            "rows": self.scheduler.rows(),
+            "jobs": self.pool.running,
+            "early": sum(len(parcels) for parcels in self._early.values()),
+            "kv": {name: engine.snapshot() for name, engine in parts.kv.items()},
+            "rings": {name: ring.snapshot() for name, ring in parts.rings.items()},
+            "outboxes": {name: box.snapshot() for name, box in parts.outboxes.items()},
+            "values": {name: values.held for name, values in parts.values.items()},
+            "collectors": {name: made.held for name, made in parts.collectors.items()},
+            "host": {name: engine.held for name, engine in parts.host.items()},
+            "courier": self.courier.held,
+        }
+
+    def _receive(self) -> bool:
+        parcel = self.mailbox.receive()
+        if parcel is None:
+            return False
+        while parcel is not None:
+            self._handle(parcel)
+            parcel = self.mailbox.receive()
+        return True
+
+    def _handle(self, parcel: Parcel) -> None:
+        match parcel.message:
+            case Start():
+                self._start(parcel.message, parcel)
+            case Release(slot=slot, request=request):
+                self._end(slot, request)
+            case Stop():
+                self.has_stopped = True
+            case Items() | Closed() | ReadTo() | Moved():
+                for single in self.courier.split(parcel):
+                    self._handle_for_slot(single)
+            case other:
+                raise AssertionError(f"a rank got a message of a conductor: {other}")
+
+    def _handle_for_slot(self, parcel: Parcel) -> None:
+        slot, request = self.courier.addressee(parcel.message)
+        live = self.live.get(slot)
+        if live is not None and live.request == request:
+            if not live.is_ending:
+                self.generation += 1
+                self.courier.deliver(parcel, slot)
+        elif request > self._last_request.get(slot, -1):
+            self._early.setdefault(slot, []).append(parcel)
+
+    def _start(self, start: Start, parcel: Parcel) -> None:
+        frames = iter(parcel.frames)
+        inputs = {
+            name: unpack_value(shape, None if shape.kind == "plain" else next(frames))
+            for name, shape in start.inputs.items()
+        }
+        slot = start.slot
+        assert slot not in self.live, f"slot {slot} was given away twice"
+        self.generation += 1
+        self._last_request[slot] = start.request
+        self.live[slot] = LiveRequest(
+            slot=slot,
+            request=start.request,
+            bounds=start.bounds,
+            options=start.options,
+            inputs=inputs,
+        )
+        self.parts.options.admit(slot, start.options)
+        for engine in self.parts.kv.values():
+            engine.admit(slot, start.options, start.seed)
+        for _, step in start.machines:
+            self.router.route(slot, step)
+        for early in self._early.pop(slot, []):
+            self._handle_for_slot(early)
+
+    def _end(self, slot: int, request: int) -> None:
+        live = self.live.get(slot)
+        assert live is not None and live.request == request, f"slot {slot} holds no {request}"
+        live.is_ending = live.is_released = True
+        self.drop_rows(slot)
+        if not live.jobs:
+            self._give_back(live)
+
+    def _give_back(self, live: LiveRequest) -> None:
+        slot = live.slot
+        self.rank.release(slot)
+        self.parts.options.release(slot)
+        for left in self.parts.passes_left.values():
+            left.set(slot, 0)
+        for box in self.parts.outboxes.values():
+            box.release(slot)
+        self.courier.forget(slot)
+        del self.live[slot]
+        self._early.pop(slot, None)
+        self.generation += 1
+        self.scheduler.feed()
+        self.mailbox.send(CONDUCTOR, Released(self.plan.rank, slot, live.request))
+
+    def _end_starvation(self) -> None:
+        """Nobody else can go on, so nobody will give pages back: the youngest request ends."""
+        self._idle_turns += 1
+        enough = _STARVE_TURNS if self.plan.is_alone else _STARVE_TURNS_AMONG_RANKS
+        if self._idle_turns < enough or self.pool.running:
+            return
+        self._idle_turns = 0
+        slot = max(self.scheduler.starved(), key=lambda slot: self.live[slot].request)
+        self.fail(
+            slot,
+            RuntimeFailure(
+                "MS9305",
+                "the KV cache has no free pages and no request can go on without one",
+                notes=["the youngest request was ended so that the others can go on"],
+                helps=["ask for fewer requests at once, or for shorter ones"],
+            ),
+            None,
+        )
+
+
+def describe(
+    error: BaseException, step: DeviceStep | HostStep | None, plan: RankPlan
+) -> tuple[str, str, tuple[str, ...]]:
+    """(code, message, notes) of what ended a request: which step, of which node, on which line."""
+    where: tuple[str, ...] = ()
+    if step is not None:
+        nodes = step.nodes if isinstance(step, DeviceStep) else (step.node,)
+        names = ", ".join(f"`{node}`" for node in nodes)
+        where = (
+            f"in step `{step.name}`, node {names}, on rank {plan.rank}",
+            f"{plan.spec}:{step.line}",
+        )
+    if isinstance(error, RuntimeFailure):
+        return error.code, error.message, (*error.notes, *error.helps, *where)
+    if isinstance(error, ContextFull):
+        message = f"a request needs {error.rows} rows of context `{error.context}`"
+        helps = "ask for less, or compile with a greater `max_tokens`"
+        return "MS9309", message, (f"a request may hold {error.limit}", helps, *where)
+    name = type(error).__name__
+    message = f"step `{step.name}` failed: {name}: {error}" if step else f"{name}: {error}"
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    at = tuple(f"raised at {frame.filename}:{frame.lineno}" for frame in last)
+    return "MS9304", message, (*where, *at)

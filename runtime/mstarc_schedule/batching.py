@@ -1,0 +1,93 @@
+"""Which step runs next, and how many rows it takes.
+
+A station is a step with the rows that wait at it. `choose` takes turns: of the stations that can
+run, the one that has waited longest, so a stream's reader follows its producer closely and a long
+decode starves nobody.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+NONE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPolicy:
+    """How rows become batches.
+
+    `deterministic`: a row's numbers must not depend on who runs beside it, so one-row steps run at
+    exactly `tile_rows` rows and every other step runs one request at a time. `token_budget` bounds
+    the rows that packed requests bring to one step; a single request may exceed it.
+    """
+
+    deterministic: bool
+    tile_rows: int = 8
+    token_budget: int = 2048
+
+    def __post_init__(self) -> None:
+        assert self.tile_rows >= 1, self
+        assert self.token_budget >= 1, self
+
+
+def choose(ready: Sequence[int], last_turns: Sequence[int]) -> int:
+    """The index of the station to run: of those with ready rows the longest waiting, or NONE.
+
+    >>> choose([0, 2, 5], [1, 7, 3])
+    2
+    >>> choose([0, 0], [1, 2])
+    -1
+    """
+    best = NONE
+    for index, rows in enumerate(ready):
+        if rows and (best == NONE or last_turns[index] < last_turns[best]):
+            best = index
+    return best
+
+
+def most_rows(policy: BatchPolicy, rows: str, buckets: Sequence[int], max_requests: int) -> int:
+    """The most requests that one run of a step may hold.
+
+    >>> most_rows(BatchPolicy(deterministic=True), "one", (1, 2, 4), 64)
+    8
+    >>> most_rows(BatchPolicy(deterministic=False), "one", (1, 2, 4), 64)
+    4
+    """
+    if policy.deterministic:
+        return policy.tile_rows if rows == "one" else 1
+    return min(max(buckets), max_requests) if buckets else max_requests
+
+
+def bucket_of(
+    policy: BatchPolicy, rows: str, buckets: Sequence[int], count: int, *, captured: bool
+) -> int:
+    """The rows that `count` requests are padded to.
+
+    >>> bucket_of(BatchPolicy(deterministic=True, tile_rows=4), "one", (), 3, captured=False)
+    4
+    >>> bucket_of(BatchPolicy(deterministic=False), "one", (1, 2, 4, 8), 3, captured=True)
+    4
+    >>> bucket_of(BatchPolicy(deterministic=False), "packed", (), 3, captured=False)
+    3
+    """
+    if policy.deterministic and rows == "one":
+        return policy.tile_rows
+    if not captured:
+        return count
+    return min((bucket for bucket in buckets if bucket >= count), default=count)
+
+
+def take_packed(policy: BatchPolicy, tokens: Sequence[int], most: int) -> int:
+    """How many of the waiting requests, first come first, fit the token budget; at least one.
+
+    >>> take_packed(BatchPolicy(deterministic=False, token_budget=100), [60, 30, 20], 64)
+    2
+    >>> take_packed(BatchPolicy(deterministic=False, token_budget=100), [500, 1], 64)
+    1
+    """
+    total, count = 0, 0
+    for needed in tokens[:most]:
+        total += needed
+        if count and total > policy.token_budget:
+            break
+        count += 1
+    return count
