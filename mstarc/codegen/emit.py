@@ -9,6 +9,7 @@ import jinja2
 from mstarc.codegen.views.documents import placement_document, plan_document
 from mstarc.codegen.views.machines import machines_view, messages_view
 from mstarc.codegen.views.rank import rank_view
+from mstarc.codegen.views.report import report_view
 from mstarc.plan import Plan
 
 
@@ -18,6 +19,7 @@ def render(plan: Plan, *, mir: str) -> dict[str, str]:
         "machines.py": _fill("machines.py.jinja", machines_view(plan)),
         "messages.py": _fill("messages.py.jinja", messages_view(plan)),
         "program.mir": mir,
+        "REPORT.md": _fill("REPORT.md.jinja", report_view(plan)),
     }
     for placed in plan.placements:
         folder = f"placements/{placed.placement.name}"

@@ -6,6 +6,7 @@ that what does not depend on a placement (admission, messages) is the same in ea
 
 from collections.abc import Sequence
 
+from mstarc.deployment.sizes import NodeSizes
 from mstarc.diagnostics import DiagnosticSink, InternalError
 from mstarc.ir.exprs import Expr
 from mstarc.ir.graph import Node, Program
@@ -24,11 +25,11 @@ def build_plan(
     sink: DiagnosticSink,
     *,
     version: str,
-    weights: Sequence[NodeWeights] = (),
+    weights: Sequence[NodeSizes] = (),
 ) -> Plan | None:
     """The plan of one program a placement; None where `sink` got an error.
 
-    `source` is the spec, for line numbers. `weights` replace what the spec says of nodes.
+    `source` is the spec, for line numbers. `weights` stand above what the spec says of nodes.
     """
     assert programs, "a plan has a placement"
     chosen = node_weights(programs[0], weights)
@@ -69,13 +70,24 @@ def _flatten(program: Program, source: SourceFile, derived: dict[str, Expr]) -> 
     return flatteners
 
 
-def node_weights(program: Program, overrides: Sequence[NodeWeights]) -> tuple[NodeWeights, ...]:
-    """Where each node's weights come from: what was set, else its own, else the model's."""
-    given = {weights.node: weights for weights in overrides}
-    return tuple(given.get(node.name) or _own(node, program) for node in program.nodes)
+def node_weights(program: Program, sizes: Sequence[NodeSizes]) -> tuple[NodeWeights, ...]:
+    """Where each node's weights come from: what a file of sizes says, its own, or the model's."""
+    given = {entry.node: entry for entry in sizes}
+    return tuple(_weights(node, program, given.get(node.name)) for node in program.nodes)
 
 
-def _own(node: Node, program: Program) -> NodeWeights:
-    if node.weights is not None:
-        return NodeWeights(node=node.name, source=node.weights.source, under=node.weights.under)
-    return NodeWeights(node=node.name, source=program.checkpoint or "")
+def _weights(node: Node, program: Program, given: NodeSizes | None) -> NodeWeights:
+    own = node.weights
+    source = program.checkpoint or "" if own is None else own.source
+    under = "" if own is None else own.under
+    if given is None:
+        return NodeWeights(node=node.name, source=source, under=under)
+    if given.source is not None:
+        source, under = given.source, given.under
+    return NodeWeights(
+        node=node.name,
+        source=source,
+        under=given.under or under,
+        seed=given.seed,
+        config=dict(given.config),
+    )

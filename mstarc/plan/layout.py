@@ -8,9 +8,9 @@ that are alive there travel. A value that outlives a step gets a register (fixed
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from mstarc.analysis.bounds import upper_bound
 from mstarc.diagnostics import InternalError
 from mstarc.ir.graph import Machine, Placement, Program, Region
-from mstarc.plan.bounds import upper_bound
 from mstarc.plan.draft import Draft, Goto, Label
 from mstarc.plan.flatten import Flattener
 from mstarc.plan.holdings import Holdings, rank_plan
@@ -76,7 +76,7 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
     flow.solve()
 
     bounds = {
-        names[merged[name]][0]: upper_bound(bound, program)
+        names[merged[name]][0]: upper_bound(program, bound)
         for name, bound in flattener.loops.collectors.items()
     }
     if None in bounds.values():

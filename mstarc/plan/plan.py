@@ -5,7 +5,8 @@ A `Plan` holds what is the same for every placement (`program`, `admission`, `we
 by number, values by the name of the register that holds them between steps.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mstarc.ir.exprs import Expr
@@ -22,7 +23,7 @@ class NodeWeights:
     source: str
     under: str = ""
     seed: int = 0
-    config: tuple[tuple[str, Any], ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
 
 
 # What a rank holds

@@ -91,22 +91,9 @@ def _weights(weights: NodeWeights) -> str:
     if weights.seed:
         arguments.append(f"seed={weights.seed}")
     if weights.config:
-        items = [(pyrepr(key), pyrepr(_plain(value))) for key, value in weights.config]
+        items = [(pyrepr(key), pyrepr(value)) for key, value in weights.config.items()]
         arguments.append(f"config={layout_dict(items, _DEPTH + 8, before=7, after=1)}")
     return layout_call("Weights", arguments, _DEPTH + 4, before=len("weights="), tail="")
-
-
-def _plain(value: object) -> object:
-    """Frozen data as the literals that it stands for: pairs of pairs are a dict."""
-    if isinstance(value, tuple) and value and all(_is_pair(item) for item in value):
-        return {item[0]: _plain(item[1]) for item in value}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _is_pair(item: object) -> bool:
-    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
 
 
 def _kv_arguments(node: NodePlan, names: _Names) -> list[str]:

@@ -56,20 +56,8 @@ def _node(node: Node, weights: NodeWeights) -> dict[str, Any]:
     if weights.seed:
         document["weights"]["seed"] = weights.seed
     if weights.config:
-        document["weights"]["config"] = _thawed(weights.config)
+        document["weights"]["config"] = dict(weights.config)
     return document
-
-
-def _thawed(value: object) -> object:
-    if isinstance(value, tuple) and value and all(_is_pair(item) for item in value):
-        return {key: _thawed(item) for key, item in value}
-    if isinstance(value, tuple):
-        return [_thawed(item) for item in value]
-    return value
-
-
-def _is_pair(item: object) -> bool:
-    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
 
 
 def placement_document(placed: PlacedPlan) -> dict[str, Any]:

@@ -1,0 +1,276 @@
+"""REPORT.md: what was decided, and why."""
+
+from dataclasses import dataclass
+
+from mstarc.analysis.bounds import upper_bound
+from mstarc.codegen.views.amounts import amount_of_bytes, count_of, share
+from mstarc.codegen.views.docs import step_words
+from mstarc.codegen.views.reasons import Reasons
+from mstarc.codegen.views.tables import table
+from mstarc.ir.graph import Machine, Policy, Stream
+from mstarc.ir.text import format_policy, format_type
+from mstarc.ir.text.print_exprs import format_tail
+from mstarc.plan.plan import HopPlan, PlacedPlan, Plan, RankPlan, RunStep, Step
+from mstarc.plan.words import spec_expr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A heading with the lines below it."""
+
+    heading: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportView:
+    """Everything in `REPORT.md`."""
+
+    title: str
+    intro: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+
+def report_view(plan: Plan) -> ReportView:
+    """The view of the report."""
+    model = plan.program.model
+    names = [placed.placement.name for placed in plan.placements]
+    sections = [_summary(plan), _machines(plan), _streams(plan)]
+    for placed in plan.placements:
+        sections += _placement(plan, placed)
+    return ReportView(
+        title=f"{model}: what was decided, and why",
+        intro=(
+            f"Compiled by mstarc {plan.version} from `{plan.spec}` for "
+            f"{', '.join(f'`{name}`' for name in names)}. The same spec gives the same bytes.",
+            "",
+            f"![The walks of {model}, their ranks, capture regions and streams](graph.svg)",
+        ),
+        sections=tuple(sections),
+    )
+
+
+def _steps(placed: PlacedPlan) -> list[tuple[RankPlan, Step]]:
+    pairs = [(rank, step) for rank in placed.ranks for step in rank.steps]
+    return sorted(pairs, key=lambda pair: pair[1].id)
+
+
+def _hops(placed: PlacedPlan) -> list[tuple[RankPlan, HopPlan]]:
+    return [(rank, step) for rank, step in _steps(placed) if isinstance(step, HopPlan)]
+
+
+def _summary(plan: Plan) -> Section:
+    rows = []
+    for placed in plan.placements:
+        program, placement = placed.program, placed.placement
+        fullest = max(
+            sum(row.bytes for row in program.memory if row.rank == device.rank)
+            for device in placement.devices
+        )
+        rows.append(
+            [
+                f"`{placement.name}`",
+                str(len(placed.ranks)),
+                str(len(_steps(placed))),
+                str(len(program.regions)),
+                str(len(program.uncaptured)),
+                str(len(_hops(placed))),
+                amount_of_bytes(fullest),
+                str(placement.max_requests),
+            ]
+        )
+    head = ["placement", "ranks", "steps", "regions", "calls outside", "hops", "fullest rank"]
+    head.append("requests at once")
+    lines = table(head, rows, " rrrrrrr")
+    note = "A GPU captures a region once, as a CUDA graph; a CPU runs it call by call."
+    return Section(heading="## In short", lines=(*lines, "", note))
+
+
+def _machines(plan: Plan) -> Section:
+    lines: list[str] = []
+    for machine in plan.program.machines:
+        lines += [f"- {_machine_line(machine)}"]
+    bounds = []
+    for name, bound in plan.admission.bounds:
+        most = upper_bound(plan.program, bound)
+        bounds.append([f"`{name}`", f"`{spec_expr(bound)}`", "?" if most is None else str(most)])
+    if bounds:
+        lines += ["", "Loops whose passes are steps; the host counts no pass beyond the bound:", ""]
+        lines += table(["loop", "bound", "at most"], bounds, "  r")
+    return Section(heading="## Machines", lines=tuple(lines))
+
+
+def _machine_line(machine: Machine) -> str:
+    states = " → ".join([*(state.name for state in machine.states), "done"])
+    when = ""
+    if machine.condition is not None:
+        when = f", in requests where `{spec_expr(machine.condition)}`"
+    return f"`{machine.name}`: {states}{when}"
+
+
+def _streams(plan: Plan) -> Section:
+    streams = plan.placements[0].program.streams
+    if not streams:
+        return Section(heading="## Streams", lines=("None.",))
+    rows = [
+        [
+            f"`{stream.name}`",
+            f"`{format_type(stream.item)}`",
+            f"{stream.producer} → {stream.consumer}",
+            f"`{format_policy(stream.policy)}`",
+            f"{format_tail(stream.tail) if stream.tail else 'none'}, "
+            f"empty: {stream.empty or 'nothing is read'}",
+            str(stream.capacity),
+        ]
+        for stream in streams
+    ]
+    head = ["stream", "item", "from, to", "chunk", "tail", "buffer"]
+    lines = [*table(head, rows, "     r"), ""]
+    lines += [f"- `{stream.name}`: {_stream_words(stream)}" for stream in streams]
+    return Section(heading="## Streams", lines=tuple(lines))
+
+
+def _stream_words(stream: Stream) -> str:
+    policy = stream.policy
+    first = policy.ramp[0] if policy.ramp else policy.size
+    span = policy.size + policy.context
+    step = policy.stride if policy.kind == "sliding" else policy.size
+    at_most = "at most " if policy.kind == "until" else ""
+    held = f"a read holds {at_most}{count_of(span, 'item')} and then lets {at_most}{step} go"
+    room = f"{span} + {step} = {span + step}"
+    if stream.capacity != span + step:
+        room += f", {stream.capacity} for the producer's largest send or a cycle of machines"
+    return (
+        f"the first chunk comes after {at_most}{count_of(first, 'item')}{_then(policy)}; "
+        f"{held}, so the buffer has room for {room} items a request, "
+        "and a producer never waits for a reader that keeps up."
+    )
+
+
+def _then(policy: Policy) -> str:
+    if policy.kind == "sliding":
+        return f", the next after {policy.stride} more"
+    return ""
+
+
+def _placement(plan: Plan, placed: PlacedPlan) -> list[Section]:
+    name = placed.placement.name
+    return [
+        Section(heading=f"## Placement `{name}`", lines=_nodes(plan, placed)),
+        Section(heading="### Steps", lines=_step_table(placed)),
+        Section(heading="### Capture regions", lines=_regions(placed)),
+        Section(heading="### Hops", lines=_hop_table(placed)),
+        Section(heading="### Memory", lines=_memory(placed)),
+    ]
+
+
+def _nodes(plan: Plan, placed: PlacedPlan) -> tuple[str, ...]:
+    placement = placed.placement
+    reasons = Reasons(placed.program, placement)
+    weights = {w.node: w for w in plan.weights}
+    rows = []
+    for node in placed.program.nodes:
+        ranks = next(a.ranks for a in placement.assignments if a.node == node.name)
+        source = weights[node.name].source
+        rows.append(
+            [
+                f"`{node.name}`",
+                f"`{node.engine}`",
+                ", ".join(map(str, ranks)),
+                reasons.load(node.name),
+                f"`{source}`" if source else "none",
+                reasons.why(node),
+            ]
+        )
+    kinds = placement.devices[0].kind
+    count = len(placement.devices)
+    where = f"{count_of(count, 'rank')} of `{kinds}`, placed by "
+    where += "exact search." if placement.source == "automatic" else f"`{placement.source}`."
+    head = ["node", "engine", "rank", "of a request's time, at most", "weights", "why there"]
+    return (where, "", *table(head, rows, "  r"))
+
+
+def _step_table(placed: PlacedPlan) -> tuple[str, ...]:
+    names = {step.id: step.name for _, step in _steps(placed)}
+    rows = []
+    for rank, step in _steps(placed):
+        how = ""
+        if isinstance(step, RunStep):
+            how = step.region if step.region is not None else step.why
+        words = "; ".join(step_words(step, names))
+        rows.append([str(step.id), f"`{step.name}`", str(rank.rank), words, how])
+    return table(["", "step", "rank", "does", "region"], rows, "r r")
+
+
+def _regions(placed: PlacedPlan) -> tuple[str, ...]:
+    program = placed.program
+    lines: list[str] = []
+    if program.regions:
+        rows = [
+            [
+                f"`{region.name}`",
+                str(region.rank),
+                ", ".join(f"`{site}`" for site in region.sites),
+                ", ".join(map(str, region.buckets)),
+            ]
+            for region in program.regions
+        ]
+        lines += table(["region", "rank", "calls", "batch buckets"], rows, " r")
+    if program.uncaptured:
+        rows = [[f"`{call.site}`", call.reason] for call in program.uncaptured]
+        lines += ["", "Calls that no region holds:", "", *table(["call", "because"], rows)]
+    return tuple(lines or ["None."])
+
+
+def _hop_table(placed: PlacedPlan) -> tuple[str, ...]:
+    hops = _hops(placed)
+    if not hops:
+        return ("None: every machine stays on one rank.",)
+    names = {step.id: step.name for _, step in _steps(placed)}
+    rows = [
+        [
+            names[hop.step],
+            f"{rank.rank} → {hop.rank}",
+            ", ".join(f"`{value}`" for value in hop.values) or "nothing",
+            "as the request has it" if hop.bytes is None else amount_of_bytes(hop.bytes),
+        ]
+        for rank, hop in hops
+    ]
+    return table(["to step", "ranks", "values", "bytes"], rows)
+
+
+def _memory(placed: PlacedPlan) -> tuple[str, ...]:
+    program, placement = placed.program, placed.placement
+    rows = [
+        [str(row.rank), row.what.replace("_", " "), row.of, amount_of_bytes(row.bytes)]
+        for row in program.memory
+        if row.bytes
+    ]
+    lines = list(table(["rank", "what", "of", "bytes"], rows, "r  r"))
+    lines.append("")
+    for device in placement.devices:
+        used = sum(row.bytes for row in program.memory if row.rank == device.rank)
+        lines.append(
+            f"- rank {device.rank}: {amount_of_bytes(used)} of "
+            f"{amount_of_bytes(device.memory_bytes)} ({share(used, device.memory_bytes)})"
+        )
+    lines.append("")
+    lines.append(
+        f"{count_of(placement.max_requests, 'request')} run at once, with at most "
+        f"{placement.max_tokens} rows in a context of each; further ones wait."
+    )
+    for pool in program.pools:
+        lines.append(
+            f"`{pool.node}` on rank {pool.rank} has {pool.pages} pages of {pool.page_tokens} rows, "
+            f"{amount_of_bytes(pool.bytes_per_page)} each."
+        )
+    unknown = _unknown_weights(placed)
+    if unknown:
+        listed = ", ".join(f"`{name}`" for name in unknown)
+        lines.append(f"Weights of unknown size are not counted: {listed}.")
+    return tuple(lines)
+
+
+def _unknown_weights(placed: PlacedPlan) -> list[str]:
+    known = {row.of for row in placed.program.memory if row.what == "weights"}
+    return [n.name for n in placed.program.nodes if n.engine != "host" and n.name not in known]
