@@ -51,6 +51,8 @@ class _Layout:
             name: walk.name for walk in program.walks for name in (walk.name, *walk.aliases)
         }
         self.called_in = _called_in(program)
+        # Names that an unknown one is near to: it is one mistake, not two.
+        self.meant: set[str] = set()
 
     def error(self, code: str, span: Span, message: str, label: str = "", *helps: str) -> None:
         self.failed = True
@@ -82,9 +84,10 @@ class _Layout:
     def check_group(self, group: Group) -> None:
         for rank in group.ranks:
             if rank.value >= self.rank_count:
-                devices = f"{self.rank_count} device{'s' if self.rank_count != 1 else ''}"
                 message = f"rank {rank.value} is out of range"
-                label = f"there are {devices}: ranks 0 to {self.rank_count - 1}"
+                label = f"there are {self.rank_count} devices: ranks 0 to {self.rank_count - 1}"
+                if self.rank_count == 1:
+                    label = "there is one device: rank 0"
                 self.error("MS0612", rank.span, message, label)
         tp = group.tp_size.value if group.tp_size is not None else 1
         sp = group.sp_size.value if group.sp_size is not None else 1
@@ -127,6 +130,7 @@ class _Layout:
 
     def unknown(self, code: str, what: str, name: Named, known: Iterable[str]) -> None:
         near = did_you_mean(name.value, known)
+        self.meant.update(near)
         helps = (f"did you mean {', '.join(f'`{n}`' for n in near)}?",) if near else ()
         message = f"unknown {what} `{name.value}`"
         label = f"`{self.program.model}` has no {what} of this name"
@@ -183,6 +187,8 @@ class _Layout:
             return
         covered = {walk for entry in entries for walk in entry.walks or ()}
         for walk in sorted(self.called_in.get(node.name, frozenset()) - covered):
+            if self.meant & {name for name, own in self.walks.items() if own == walk}:
+                continue
             message = f"node `{first.name.value}` has no rank in walk `{walk}`"
             label = "no group of this node names the walk"
             help_ = f"add `{walk}` to `graph_walks`, or leave `graph_walks` out"
@@ -191,6 +197,8 @@ class _Layout:
     def check_all_placed(self, placed: dict[str, list[_Placed]]) -> None:
         for node in self.program.nodes:
             if node.engine == "host" or node.name in placed:
+                continue
+            if self.meant & {node.name, *node.aliases}:
                 continue
             message = f"node `{node.name}` is in no node group"
             help_ = f"add `{(node.aliases or (node.name,))[0]}` to the `node_names` of a group"

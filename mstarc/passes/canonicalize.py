@@ -10,8 +10,8 @@ After:   …                                               ; what the else branc
   condition is constant lose it, or go. So do machines that can never run, with the streams that
   only they read and the sends to those, and states that no path from the first one reaches.
 - Policies that say the same are written the same: a sliding window as wide as its stride, or a
-  left context of 0, is `fixed`; a ramp does not repeat the size it leads to; `until` of at most 1
-  is `fixed(1)`; a read does not repeat its stream's policy.
+  left context of 0, is `fixed`; a ramp does not repeat the size it leads to; a read does not repeat
+  its stream's policy. `fixed(1)` stays apart: it hands over the item, the others a chunk of one.
 
 Names and sites stay, so that reports still speak of the spec. Walks stay even when nothing runs
 them: deployment files may name them.
@@ -181,16 +181,14 @@ def _plain_stream(stream: Stream) -> Stream:
 
 def _plain_policy(policy: Policy) -> Policy:
     match policy.kind:
-        case "sliding" if policy.size == policy.stride:
+        case "sliding" if policy.size == policy.stride > 1:
             return Policy(kind="fixed", size=policy.size)
         case "left_context":
             ramp = policy.ramp
             while ramp and ramp[-1] == policy.size:
                 ramp = ramp[:-1]
-            if not ramp and not policy.context:
+            if not ramp and not policy.context and policy.size > 1:
                 return Policy(kind="fixed", size=policy.size)
             return replace(policy, ramp=ramp)
-        case "until" if policy.size == 1:
-            return Policy(kind="fixed", size=1)
         case _:
             return policy

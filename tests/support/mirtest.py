@@ -1,25 +1,31 @@
 """Collect `.mirtest` files: a program before and after one pass, named by the folder.
 
 Besides the expected text every case checks that the pass run twice equals once, that the result
-prints and parses back to itself. The verifier runs in `run_pass`.
+prints and parses back to itself, and that toy requests get the same from both programs. The
+verifier runs in `run_pass`.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from mstarc.deployment import parse_devices, read_deployment
 from mstarc.diagnostics import DiagnosticSink
 from mstarc.diagnostics.render import FORMATS, Report
+from mstarc.ir.graph import Program
+from mstarc.ir.interpret import interpret
 from mstarc.ir.text import parse_program, print_program
 from mstarc.passes.context import PassContext, PassEntry
 from mstarc.passes.pipeline import PIPELINE, run_pass
 from mstarc.source import SourceFile
 from tests.support.golden import difference
 from tests.support.mirfile import MirFile, parse_mirfile, replace_section
+from tests.support.requests import requests_for
 
 PROGRAM = "program.mir"
+REQUESTS = 10
 DEPLOYMENT = "deployment.yaml"
 
 
@@ -51,6 +57,14 @@ class MirTest(pytest.Item):
         assert print_program(parse_program(text, PROGRAM), spans=False) == text
         twice = run_pass(entry, after, context)
         assert twice == after, "the pass run twice does not equal the pass run once"
+        self._compare_meaning(before, after)
+
+    def _compare_meaning(self, before: Program, after: Program) -> None:
+        for seed, request in enumerate(requests_for(before, REQUESTS)):
+            expected = interpret(before, request)
+            order = Random(seed)
+            for actual in (interpret(after, request), interpret(after, request, order=order)):
+                assert actual.is_same_as(expected), f"the pass changes what {request} gets"
 
     def _pass(self) -> PassEntry:
         name = self.path.parent.name
@@ -95,7 +109,8 @@ class MirTest(pytest.Item):
 
 def context_of(case: MirFile) -> PassContext:
     """What a case asks the pass to know. Raises `AssertionError` for options that mean nothing."""
-    assert set(case.options) <= {"placement"}, f"an unknown option in {sorted(case.options)}"
+    assert set(case.options) <= {"placement", "graphs"}, f"an unknown option: {case.options}"
+    assert case.options.get("graphs", "required") == "required", "graphs: required"
     sink = DiagnosticSink()
     deployment = None
     if case.deployment is not None:
@@ -103,4 +118,9 @@ def context_of(case: MirFile) -> PassContext:
         deployment = read_deployment(file, sink)
         assert deployment is not None, sink.diagnostics
     devices = parse_devices(case.options["placement"]) if "placement" in case.options else None
-    return PassContext(sink=sink, devices=devices, deployment=deployment)
+    return PassContext(
+        sink=sink,
+        devices=devices,
+        deployment=deployment,
+        require_graphs="graphs" in case.options,
+    )
