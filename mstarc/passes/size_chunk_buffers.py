@@ -15,8 +15,8 @@ that waits leaves room for one more burst.
 No machine waits for ever: machines and streams without a cycle cannot, since a producer that waits
 for room and a reader that waits for items would have to share a stream, and the capacity above
 excludes that. Streams on a cycle of machines, seen without direction, get room for all that a
-request can send, so that nobody waits for room there (MS0481 where nothing bounds that). Machines
-that read from one another in a circle are refused (MS0480).
+request can send, so that nobody waits for room there (MS0416 where nothing bounds that). Machines
+that read from one another in a circle are refused (MS0415).
 
 Afterwards every stream has a capacity. Not here: where the rings live and what they weigh
 (plan-memory), whether a consumer can take the chunks (typecheck).
@@ -136,7 +136,7 @@ def _report_circle(circle: list[Stream], context: PassContext) -> None:
     listed = " and ".join(f"`{name}`" for name in names)
     label = f"`{first.consumer}` reads from `{first.producer}`"
     diagnostic = Diagnostic(
-        code="MS0480",
+        code="MS0415",
         message=f"the machines {listed} wait for one another",
         primary=Label(span=first.span, text=label),
         helps=("let the later machine begin with what the request gives, without a stream back",),
@@ -151,7 +151,7 @@ def _report_unbounded(stream: Stream, tangled: set[str], context: PassContext) -
     others = ", ".join(f"`{name}`" for name in sorted(tangled - {stream.name}))
     message = f"stream `{stream.name}` may fill up while its reader waits for another stream"
     diagnostic = Diagnostic(
-        code="MS0481",
+        code="MS0416",
         message=message,
         primary=Label(span=stream.span, text="nothing bounds how many items a request sends"),
         notes=(f"`{stream.producer}` and `{stream.consumer}` are also connected by {others}",),
