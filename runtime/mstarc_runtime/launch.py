@@ -31,6 +31,7 @@ from mstarc_runtime.conductor import Conductor
 from mstarc_runtime.engine.host import HostPool, ThreadPool
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts
+from mstarc_runtime.settings import rank_environ
 from mstarc_runtime.transport.local import LocalNetwork
 from mstarc_runtime.transport.mailbox import CONDUCTOR, Mailbox
 from mstarc_runtime.transport.sockets import SocketMailbox
@@ -286,7 +287,7 @@ def _spawn(
         *(sys.executable, "-m", "mstarc_runtime.rank_process"),
         *(str(plan.folder), placement.name, str(rank), str(folder), settings_to_json(settings)),
     ]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, env=rank_environ())
 
 
 def _wait_for(processes: list[subprocess.Popen[bytes]], seconds: float) -> None:

@@ -47,6 +47,23 @@ def _bad(variable: str, value: str, accepted: str) -> RuntimeFailure:
     )
 
 
+def prepare_environment() -> None:
+    """Sets what libraries read when they are loaded: call it before anything imports torch.
+
+    Threads that wait for work sleep: while they spin, ranks that share cores starve one another.
+    """
+    for name, value in _FOR_LIBRARIES.items():
+        os.environ.setdefault(name, value)
+
+
+_FOR_LIBRARIES = {"OMP_WAIT_POLICY": "passive"}
+
+
 def child_environ(**changed: str) -> dict[str, str]:
     """The environment for a child process: this process's, with `changed` laid over it."""
     return {**os.environ, **changed}
+
+
+def rank_environ() -> dict[str, str]:
+    """The environment for the process of a rank."""
+    return {**_FOR_LIBRARIES, **os.environ}
