@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mstarc.ir.graph import Program
     from mstarc.names import Resolved
     from mstarc.passes.context import PassContext
-    from mstarc.plan import NodeWeights
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -92,7 +91,7 @@ def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
         spec,
         job.sink,
         version=__version__,
-        weights=_weights(sizes),
+        weights=sizes.weights if sizes is not None else (),
     )
     if plan is None or job.ends_after("plan", lambda: pformat(plan) + "\n"):
         return job.outcome()
@@ -120,14 +119,19 @@ def stage_names() -> tuple[str, ...]:
 
 def _lowered(spec: SourceFile, sizes: "SizesFile | None", job: "_Job") -> "Program | None":
     """From text to the IR; none with errors, or where the command goes no further."""
+    from mstarc.ir.text import print_program
+    from mstarc.lowering import lower
+
     tree = job.run("parse", parse, spec, job.sink)
     if tree is None or job.ends_after("parse", lambda: print_spec(tree, spec)):
         return None
     resolved = job.run("resolve", resolve, tree, job.sink)
     # Types are checked also where names are unknown, so that one run reports both.
-    job.run("check", check_types, resolved, job.sink, _front_sizes(sizes, resolved, job))
-    job.ends_after("check", lambda: print_spec(tree, spec))
-    return None
+    typed = job.run("check", check_types, resolved, job.sink, _front_sizes(sizes, resolved, job))
+    if job.ends_after("check", lambda: print_spec(tree, spec)):
+        return None
+    program = job.run("lower", lower, typed)
+    return None if job.ends_after("lower", lambda: print_program(program)) else program
 
 
 def _run_passes(program: "Program", target: "PassContext", job: "_Job") -> "Program | None":
@@ -137,7 +141,7 @@ def _run_passes(program: "Program", target: "PassContext", job: "_Job") -> "Prog
 
     last = job.options.stop_after if job.options.stop_after in pass_names() else None
 
-    def observe(name: str, after: Program, seconds: float) -> None:
+    def observe(name: str, after: "Program", seconds: float) -> None:
         job.seconds.append((name, seconds))
         if job.options.dump_after == name:
             job.dump += print_program(after)
@@ -178,22 +182,6 @@ def _front_sizes(sizes: "SizesFile | None", resolved: "Resolved", job: "_Job") -
 
 def _has_weights(node: ast.NodeDecl) -> bool:
     return any(isinstance(item, ast.WeightsItem) for item in node.items)
-
-
-def _weights(sizes: "SizesFile | None") -> "list[NodeWeights]":
-    from mstarc.plan import NodeWeights
-
-    return [
-        NodeWeights(
-            node=entry.node,
-            source=entry.source,
-            under=entry.under,
-            seed=entry.seed,
-            config=tuple(entry.config.items()),
-        )
-        for entry in (sizes.weights if sizes is not None else ())
-        if entry.source is not None
-    ]
 
 
 def _targets(job: "_Job") -> "list[PassContext]":
