@@ -55,15 +55,7 @@ class _WalkLowering:
         for param in walk.params:
             symbol = typed.resolved.uses[param.decl.name]
             parameters.append(self._define(symbol, self._types.type(param.type), place))
-        results = {result.name for result in walk.results}
-        live = frozenset(
-            symbol
-            for name in ast.descendants(walk.decl)
-            if isinstance(name, ast.Name)
-            and (symbol := typed.resolved.uses.get(name)) is not None
-            and symbol.name in results
-        )
-        self._block(walk.decl.body.statements, live, place)
+        self._block(walk.decl.body.statements, _results_of(walk, typed), place)
         flags = Exprs(typed, place.locals)
         return ir.Walk(
             name=walk.name,
@@ -230,15 +222,7 @@ class _WalkLowering:
             symbol = typed.resolved.uses[param.decl.name]
             inner.locals[symbol] = argument
             inner.types[symbol] = self._types.type(param.type)
-        names = {result.name for result in walk.results}
-        live = frozenset(
-            symbol
-            for name in ast.descendants(walk.decl)
-            if isinstance(name, ast.Name)
-            and (symbol := typed.resolved.uses.get(name)) is not None
-            and symbol.name in names
-        )
-        self._block(walk.decl.body.statements, live, inner)
+        self._block(walk.decl.body.statements, _results_of(walk, typed), inner)
         for target, result in zip(targets, walk.results, strict=False):
             if isinstance(target, ast.Name):
                 symbol = typed.resolved.uses[target]
@@ -262,7 +246,11 @@ class _WalkLowering:
             index = self._names.new(loop.index.text)
             body.locals[uses[loop.index]] = ir_exprs.LoopIndex(index)
         condition = _maybe(loop.while_condition, Exprs(self._typed, body.locals))
-        live = self._reads(loop) | {uses[carry.name] for carry in loop.carries}
+        # What else the body sets is seen neither in the next pass nor behind the loop.
+        live = frozenset(uses[carry.name] for carry in loop.carries).union(
+            *(self._reads(collect.value) for collect in loop.collects),
+            *([self._reads(loop.until_condition)] if loop.until_condition is not None else []),
+        )
         self._block(loop.body.statements, live, body)
         end = self._exprs(body)
         until = _maybe(loop.until_condition, end)
@@ -382,20 +370,28 @@ def lower_mark(mark: ast.Mark) -> ir.MarkStream:
     return ir.MarkStream(stream=mark.stream.text, mark=mark.mark.text, span=mark.span)
 
 
-def _read_in(node: ast.Node, typed: Typed) -> Iterator[Symbol]:
+def _read_in(node: ast.Node, typed: Typed, *, targets: bool = False) -> Iterator[Symbol]:
     if isinstance(node, ast.Name):
         symbol = typed.resolved.uses.get(node)
         if symbol is not None:
             yield symbol
         return
     skipped: set[ast.Node] = set()
-    if isinstance(node, ast.Assign):
+    if targets:
+        pass
+    elif isinstance(node, ast.Assign):
         skipped.update(node.targets)
     elif isinstance(node, ast.Carry | ast.Collect):
         skipped.add(node.name)
     for child in ast.children(node):
         if child not in skipped:
-            yield from _read_in(child, typed)
+            yield from _read_in(child, typed, targets=targets)
+
+
+def _results_of(walk: WalkInfo, typed: Typed) -> Live:
+    """The values that a walk gives back, which are read behind its last statement."""
+    names = {result.name for result in walk.results}
+    return frozenset(s for s in _read_in(walk.decl.body, typed, targets=True) if s.name in names)
 
 
 def _by_name(place: _Place, name: str) -> ir_exprs.Expr:

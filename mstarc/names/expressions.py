@@ -72,7 +72,7 @@ def resolve_value(name: ast.Name, scope: Scope, uses: Uses) -> None:
             ).label(hidden.declaration.span, "an input of the request")
         )
         return
-    helps = ()
+    helps: tuple[str, ...] = ()
     if name.text in uses.symbols.outputs:
         helps = (f"`wants {name.text}` asks whether the request wants this output",)
     report_unknown(name, scope.all_names(), "MS0207", "value", uses.sink, helps=helps)

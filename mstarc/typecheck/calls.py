@@ -7,6 +7,7 @@ from mstarc.diagnostics import Diagnostic, Label, did_you_mean
 from mstarc.names import Symbol
 from mstarc.source import Span
 from mstarc.syntax import ast
+from mstarc.typecheck.chunks import chunk_misfit
 from mstarc.typecheck.dims import Dim, DimVar, constant
 from mstarc.typecheck.environment import Env
 from mstarc.typecheck.fitting import Fitter, Misfit
@@ -19,6 +20,8 @@ from mstarc.typecheck.types import (
     ERROR,
     INT,
     FlagType,
+    NoneType,
+    OptionalType,
     ScalarType,
     TensorType,
     Type,
@@ -276,15 +279,10 @@ def _context(
             )
         elif chosen.name.text in by_name:
             name = chosen.name.text
-    text = name
     if chosen is not None and chosen.index is not None:
         values.whole_number(chosen.index, env, "which of the contexts is meant")
-        at = static_dim(chosen.index, state)
-        if at is not None and at.value is not None:
-            text = f"{name}[{at.value}]"
-        else:
-            not_built(chosen.span, "a context chosen by a number that config does not know", state)
-    state.contexts[call] = text
+        not_built(chosen.span, "a call on one context of several", state)
+    state.contexts[call] = name
     return by_name.get(name)
 
 
@@ -308,9 +306,12 @@ def _report(
     text = text_of(expr)
     if misfit.code == "MS0307":
         held, when = absence(expr, env, state)
+        # In a machine a value that is not there on some way has not been set on it.
+        is_unset = values.is_machine and held is not None and not _may_be_none(held.type)
+        what = "may not be set" if is_unset else "may be none"
         diagnostic = Diagnostic(
-            code="MS0307",
-            message=f"`{text}` may be none where `{signature.title}` needs it",
+            code="MS0516" if is_unset else "MS0307",
+            message=f"`{text}` {what} where `{signature.title}` needs it",
             primary=Label(
                 span=expr.span, text=f"there only if `{when}`" if when else "not always there"
             ),
@@ -326,6 +327,9 @@ def _report(
         return
     verb = "takes" if not isinstance(wanted, FlagType) else "takes a"
     shown = f"`{wanted}`" if not isinstance(wanted, FlagType) else "flag"
+    if (chunk := chunk_misfit(misfit, expr, state)) is not None:
+        state.sink.report(chunk.label(param.decl.span, f"{verb} {shown}"))
+        return
     diagnostic = Diagnostic(
         code=misfit.code,
         message=f"`{text}` does not fit `{param.name}` of `{signature.title}`",
@@ -339,6 +343,10 @@ def _report(
     if misfit.code == "MS0306":
         diagnostic = diagnostic.help("let an op of a host node make tensors of it")
     state.sink.report(diagnostic)
+
+
+def _may_be_none(type_: Type) -> bool:
+    return isinstance(type_, OptionalType | NoneType)
 
 
 def _count(count: int) -> str:

@@ -110,7 +110,8 @@ def evaluate(
 
 def arithmetic(operator: ast.BinaryOp, left: ConfigValue, right: ConfigValue) -> int | float | None:
     """`left operator right` for numbers; None for a division by zero."""
-    assert isinstance(left, int | float) and isinstance(right, int | float)
+    assert isinstance(left, int | float)
+    assert isinstance(right, int | float)
     if operator in ("/", "//", "%") and right == 0:
         return None
     match operator:

@@ -40,12 +40,13 @@ def check_loop(flow: "Flow", loop: ast.Loop, env: Env) -> None:
     started = {state.resolved.uses[carry.name]: carry for carry in loop.carries}
     initial = {symbol: body.values[symbol] for symbol in started}
     if loop.while_condition is not None:
-        flow.values.truth(loop.while_condition, body)
+        flow.values.loop_condition(loop.while_condition, body)
+    _refuse_two_conditions(flow, loop)
     inside = _set_in(loop.body, flow)
-    _refuse_lost(flow, loop, inside, started, env)
+    _refuse_lost(flow, inside, started, env)
     flow.block(loop.body, body)
     if loop.until_condition is not None:
-        flow.values.truth(loop.until_condition, body)
+        flow.values.loop_condition(loop.until_condition, body)
     for symbol, carry in started.items():
         _check_carried(flow, carry, initial[symbol], body.values[symbol], body)
     collected: list[tuple[ast.Collect, Type]] = []
@@ -118,6 +119,19 @@ def _check_bound(flow: "Flow", loop: ast.Loop, env: Env) -> None:
         )
 
 
+def _refuse_two_conditions(flow: "Flow", loop: ast.Loop) -> None:
+    if loop.while_condition is None or loop.until_condition is None:
+        return
+    flow.state.sink.report(
+        Diagnostic(
+            code="MS0523",
+            message="a loop has `while` and `until`",
+            primary=Label(span=loop.until_condition.span, text="tested after each pass"),
+            helps=("say both with one of them: a loop ends in one way, or at its bound",),
+        ).label(loop.while_condition.span, "tested before each pass")
+    )
+
+
 def _check_carried(flow: "Flow", carry: ast.Carry, start: Held, end: Held, env: Env) -> None:
     sink = flow.state.sink
     name = carry.name.text
@@ -165,7 +179,6 @@ def _passes(flow: "Flow", loop: ast.Loop, collect: ast.Collect) -> Dim:
 
 def _refuse_lost(
     flow: "Flow",
-    loop: ast.Loop,
     inside: dict[Symbol, ast.Name],
     carried: dict[Symbol, ast.Carry],
     env: Env,

@@ -11,7 +11,7 @@ from mstarc.typecheck.environment import Env, Held, Lost
 from mstarc.typecheck.logic import FALSE, TRUE
 from mstarc.typecheck.policies import check_policy, chunk_type
 from mstarc.typecheck.text import condition_key
-from mstarc.typecheck.types import ERROR, MediaType, PartsType
+from mstarc.typecheck.types import ERROR, MediaType, PartsType, Type
 
 if TYPE_CHECKING:
     from mstarc.typecheck.flow import Flow
@@ -112,8 +112,8 @@ def check_each(flow: "Flow", each: ast.Each, env: Env) -> None:
     infos = [state.streams.get(symbol.name) if symbol is not None else None for symbol in streams]
     body = env.copy()
     if each.policy is not None and infos and infos[0] is not None:
-        info = infos[0]
-        policy = check_policy(each.policy, info.item, info.marks, state)
+        first = infos[0]
+        policy = check_policy(each.policy, first.item, first.marks, state)
         if policy is not None:
             state.policies[each] = policy
     if len(each.items) != len(each.streams):
@@ -124,11 +124,11 @@ def check_each(flow: "Flow", each: ast.Each, env: Env) -> None:
             "one name a stream",
         )
     for name, info in zip(each.items, infos, strict=False):
-        type_ = ERROR
+        type_: Type = ERROR
         if info is not None and (each.policy is None or each in state.policies):
-            policy = state.policies.get(each, info.policy)
+            cut = state.policies.get(each, info.policy)
             short = info.tail == "short" or (each.policy is not None and info.tail is None)
-            type_ = chunk_type(policy, info.item, short=short, place=each, state=state)
+            type_ = chunk_type(cut, info.item, short=short, place=each, state=state)
         state.types[name] = type_
         body.set(state.resolved.uses[name], Held(type_, TRUE, name.span))
     if len(each.streams) > 1:

@@ -351,7 +351,8 @@ def _report_unused_registers(machine: ast.MachineDecl, values: Values, state: St
         if not isinstance(node, ast.Name):
             continue
         symbol = state.resolved.uses.get(node)
-        if symbol is not None and symbol.declaration is node and symbol.kind == "value":
-            if not isinstance(symbol.node, ast.Let):
-                declared.append((symbol, node))
+        if symbol is None or symbol.declaration is not node or symbol.kind != "value":
+            continue
+        if not isinstance(symbol.node, ast.Let):
+            declared.append((symbol, node))
     report_unused(declared, values, state)

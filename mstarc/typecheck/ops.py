@@ -85,10 +85,8 @@ def check_param_type(param: ast.Param, scope: int, state: State) -> Type:
 def _param(param: ast.Param, scope: int, node: NodeInfo, state: State) -> ParamInfo:
     type_ = check_param_type(param, scope, state)
     inner = type_.item if isinstance(type_, OptionalType) else type_
-    if node.engine != "host" and isinstance(inner, MediaType | PartsType | ListType):
-        _refuse_on_device(param.type.span, inner, node, state)
-        type_ = ERROR
-    elif node.engine != "host" and inner == ScalarType("str"):
+    stays = isinstance(inner, MediaType | PartsType | ListType) or inner == ScalarType("str")
+    if node.engine != "host" and stays:
         _refuse_on_device(param.type.span, inner, node, state)
         type_ = ERROR
     elif isinstance(inner, TupleType):
@@ -318,7 +316,7 @@ class _Effects:
             self._state.sink.report(
                 Diagnostic(
                     code="MS0530",
-                    message=f"op `{self._node.name}.{self._op.name.text}` writes what it only reads",
+                    message=f"`{self._node.name}.{self._op.name.text}` writes what it only reads",
                     primary=Label(span=writes.span, text=f"writes `{both[0]}`"),
                     notes=("`reads` alone attends to a context and keeps nothing of the call",),
                     helps=("an op that writes attends to the context as well: leave `reads` out",),

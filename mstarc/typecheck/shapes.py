@@ -82,7 +82,7 @@ def shape_call(expr: ast.CallExpr, types: list[Type], state: State) -> Type:
             return ERROR
     if name == "repeat":
         return _repeat(expr, types, state)
-    if len(types) < 2 and name == "concat" or not types:
+    if (len(types) < 2 and name == "concat") or not types:
         state.error("MS0310", expr.span, f"`{name}` puts several values together", "too few")
         return ERROR
     tensors = [_tensor(type_) for type_ in types]

@@ -33,7 +33,7 @@ def check_streams(links: Links, state: State) -> None:
             state.sink.report(
                 Diagnostic(
                     code="MS0410",
-                    message=f"machine `{producer}` reads the stream `{symbol.name}` that it sends to",
+                    message=f"machine `{producer}` reads `{symbol.name}`, to which it sends",
                     primary=Label(span=decl.name.span, text="both ends are in one machine"),
                     notes=("while it waits for a chunk it sends nothing: it would wait for ever",),
                     helps=("read the stream in another machine",),

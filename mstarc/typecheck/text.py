@@ -24,7 +24,9 @@ def condition_key(expr: ast.Expr, resolved: Resolved) -> str:
     text = text_of(expr)
     marks = []
     for name in ast.descendants(expr):
-        symbol = resolved.meaning(name) if isinstance(name, ast.Name) else None
+        if not isinstance(name, ast.Name):
+            continue
+        symbol = resolved.meaning(name)
         if symbol is not None and symbol.kind in ("parameter", "index", "part", "last", "value"):
             marks.append(f"{name.text}@{symbol.declaration.span.start}")
     return text + (f" [{', '.join(sorted(set(marks)))}]" if marks else "")

@@ -68,6 +68,21 @@ class Values:
         )
         return False
 
+    def loop_condition(self, expr: ast.Expr, env: Env) -> bool:
+        """Check the condition of a loop: a truth value that no op has to be called for."""
+        good = self.truth(expr, env)
+        for call in ast.descendants(expr):
+            if isinstance(call, ast.OpCall):
+                self.state.sink.report(
+                    Diagnostic(
+                        code="MS0317",
+                        message="the condition of a loop calls an op",
+                        primary=Label(span=call.span, text="a call is a step of its own"),
+                        helps=("call it in the loop, carry what it gives, and ask about that",),
+                    )
+                )
+        return good
+
     def static(self, expr: ast.Expr, why: str) -> bool:
         """Check that the host knows the value of an expression without reading a tensor."""
         dynamic = first_dynamic(expr, self.state)
@@ -173,7 +188,7 @@ class Values:
                 what = KIND_WORDS[symbol.kind]
                 hint = {
                     "table": f"take an entry of it: `{name.text}[i]`",
-                    "part": f"`match {name.text} {{ … }}` opens it; `{name.text}.last` asks about it",
+                    "part": f"`match {name.text} {{ … }}` opens it",
                 }.get(symbol.kind)
                 self._misused(name, what, hint)
                 return ERROR

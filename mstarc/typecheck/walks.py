@@ -135,19 +135,19 @@ def _check_walk(walk: WalkInfo, state: State) -> None:
         _check_result(walk, result, env, flow)
     declared: dict[Symbol, ast.Name] = {}
     for node in ast.descendants(walk.decl):
-        if isinstance(node, ast.Name):
-            symbol = state.resolved.uses.get(node)
-            if symbol is not None and symbol.declaration is node:
-                if symbol.kind in ("parameter", "value"):
-                    declared[symbol] = node
+        used = state.resolved.uses.get(node) if isinstance(node, ast.Name) else None
+        if used is None or used.declaration is not node:
+            continue
+        if used.kind in ("parameter", "value"):
+            declared[used] = used.declaration
     for result in walk.results:
         by_name = [s for s in env.values if s.name == result.name]
         flow.values.read.update(by_name)
     # A parameter that only a dim of the signature names is used as well.
     dims = {
         var.name
-        for item in (*walk.params, *walk.results)
-        for dim in dims_of(item.type)
+        for type_ in (*(p.type for p in walk.params), *(r.type for r in walk.results))
+        for dim in dims_of(type_)
         for var in dim.variables()
     }
     flow.values.read.update(s for s in declared if s.kind == "parameter" and s.name in dims)
