@@ -56,7 +56,6 @@ FORMS: dict[str, Form] = {
     "walk": Form("a walk", "`walk name(param: type) -> (result: type) { … }`"),
     "machine": Form("a machine", "`machine name when condition { state … }`"),
     "state": Form("a state", "`state name { … }`"),
-    "block": Form("a block", "`{ statement … }`"),
     "assign": Form("an assignment", "`name, name = value`"),
     "call_stmt": Form("a call", "`node.op(args) on context`"),
     "opcall": Form("a call", "`node.op(args)`"),
@@ -73,7 +72,6 @@ FORMS: dict[str, Form] = {
         "a loop",
         "`loop max n as i carry x = x0 collect all = x while condition { … } until condition`",
     ),
-    "times": Form("a loop's bound", "`loop n times`"),
     "at_most": Form("a loop's bound", "`loop max n`"),
     "carry": Form("a carried value", "`carry name = initial`"),
     "collect": Form("a collected value", "`collect name = value`"),
@@ -94,7 +92,6 @@ FORMS: dict[str, Form] = {
     "wants": Form("a condition", "`wants output`"),
     "has": Form("a condition", "`has kind`"),
     "list_lit": Form("a list", "`[value, value]`"),
-    "group": Form("a value in parentheses", "`(value)`"),
-    "tuple_lit": Form("a tuple", "`(value, value)`"),
+    "group": Form("a value in parentheses", "`(value)`, or `(value, value)`"),
 }
 """By rule or alias of the grammar."""

@@ -4,6 +4,7 @@ A habit looks at a token that does not fit and answers if it knows what was mean
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from mstarc.diagnostics import Edit, Fix
 from mstarc.syntax.situation import (
@@ -15,21 +16,27 @@ from mstarc.syntax.situation import (
     form_of,
     innermost,
 )
-from mstarc.syntax.tokens import NAME
+from mstarc.syntax.tokens import FLOAT, INT, NAME
 from mstarc.syntax.words import RESERVED
 
 
 def slashes_for_a_comment(situation: Situation) -> Finding | None:
     """`layers : int = 28 // a comment`."""
-    slashes = [token for token in situation.line if token.text == "//"]
+    slashes = [number for number, token in enumerate(situation.line) if token.text == "//"]
     if not slashes:
         return None
-    span = situation.span(slashes[0])
+    # A text that fits as far as the line goes is a comment if two of its words are side by side.
+    is_over = situation.token.first_on_line
+    rest = [token.kind in (NAME, INT, FLOAT) for token in situation.line[slashes[0] : -1]]
+    if is_over and not any(one and other for one, other in pairwise(rest)):
+        return None
+    span = situation.span(situation.line[slashes[0]])
     return Finding(
         diagnostic=finding_with_fix(
             "MS0111", span, "`//` does not begin a comment", "a comment begins with `#`", "#"
         ),
-        skip_line=True,
+        skip_line=not is_over,
+        is_certain=True,
     )
 
 
@@ -77,7 +84,7 @@ def item_at_the_top(situation: Situation) -> Finding | None:
 def comma_between_items(situation: Situation) -> Finding | None:
     """`config { a : int = 1, b : int = 2 }`."""
     token, after = situation.token, situation.after
-    items = ("config_item", "config", "request", "in_field", "out_field", "opt_field", "block")
+    items = ("config_item", "config", "request", "in_field", "out_field", "opt_field")
     if token.text != "," or not situation.takes("}") or innermost(situation) not in items:
         return None
     if after is None or after.kind != NAME:

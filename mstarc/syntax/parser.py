@@ -246,7 +246,7 @@ class _Parser:
         token = self.tokens[number]
         before = self.tokens[number - 1] if number else None
         taken = frozenset(self.automaton.taken())
-        line_start = number
+        line_start = number - 1 if token.first_on_line and number else number
         while line_start and not self.tokens[line_start].first_on_line:
             line_start -= 1
         return Situation(

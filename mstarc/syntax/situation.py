@@ -13,8 +13,8 @@ class Situation:
     """Where the parser stands: at `token`, after `before`, able to take `taken`.
 
     `shown` gives the text of a terminal; `constructs` are the rules under way, innermost first;
-    `opener` is the parenthesis or bracket that is open, `line` the tokens of the statement's line
-    up to `token`.
+    `opener` is the parenthesis or bracket that is open, `line` the tokens of its line up to
+    `token`, or of the line before if `token` is the first.
     """
 
     path: str
