@@ -197,14 +197,24 @@ def _targets(job: "_Job") -> "list[PassContext]":
     if not job.options.deployments:
         if not texts:
             devices = [parse_devices(DEFAULT_PLACEMENT)]
-        return [PassContext(sink=job.sink, devices=parsed) for parsed in devices]
+        graphs = job.options.require_graphs
+        return [
+            PassContext(sink=job.sink, devices=parsed, require_graphs=graphs) for parsed in devices
+        ]
     assert len(devices) <= 1, "deployments are placed on one set of devices"
     targets = []
     for file in job.options.deployments:
         deployment = job.run("deployment", read_deployment, file, job.sink)
         if deployment is not None:
             on = devices[0] if devices else None
-            targets.append(PassContext(sink=job.sink, devices=on, deployment=deployment))
+            targets.append(
+                PassContext(
+                    sink=job.sink,
+                    devices=on,
+                    deployment=deployment,
+                    require_graphs=job.options.require_graphs,
+                )
+            )
     return targets
 
 

@@ -17,7 +17,7 @@ hold (`tokens`), both of the placement:
     staging     what hops carry from or to the rank, for each request, twice
     reserve     on an accelerator, 5 % of its memory: libraries, fragments, activations
 
-Sizes that only the run knows count as nothing. Afterwards every kv_cache node has a pool on its
+Sizes that only the run knows count as nothing; a row of nothing is left out. Afterwards every kv_cache node has a pool on its
 ranks, and no rank's rows are more than its device holds; else MS0617 shows the table.
 """
 
@@ -59,7 +59,7 @@ def plan_memory(program: Program, context: PassContext) -> Program:
         *_staging(program, placement),
         *_reserve(placement, kind),
     ]
-    memory = tuple(sorted(rows, key=lambda row: row.rank))
+    memory = tuple(sorted((row for row in rows if row.bytes), key=lambda row: row.rank))
     for device in placement.devices:
         taken = sum(row.bytes for row in memory if row.rank == device.rank)
         if taken > device.memory_bytes:
@@ -82,11 +82,7 @@ def _pools(
             continue
         node = nodes[assignment.node]
         row = kv_row_bytes(node, kind.dtype)
-        if row is None:
-            message = f"the size of a KV row of `{node.name}` is not known"
-            label = "`kv` gives no number for `layers`, `heads` and `head_dim`"
-            context.sink.error("MS0620", node.span, message, label)
-            continue
+        assert row is not None, f"`kv` of `{node.name}` gives no layers, heads and head_dim"
         pools.extend(
             PagePool(
                 rank=rank,
@@ -191,7 +187,7 @@ def _report(
     memory: tuple[MemoryRow, ...],
     context: PassContext,
 ) -> None:
-    rows = [row for row in memory if row.rank == device.rank and row.bytes]
+    rows = [row for row in memory if row.rank == device.rank]
     taken = sum(row.bytes for row in rows)
     largest = max(rows, key=lambda row: row.bytes)
     span = next(
