@@ -107,6 +107,8 @@ class _RankWriter:
 
     def _table(self) -> tuple[str, ...]:
         steps = self.rank.steps
+        if not steps:
+            return ()
         number = max(len(str(step.id)) for step in steps)
         name = max(len(step.name) for step in steps)
         region = max(len(_where(step)) for step in steps)
