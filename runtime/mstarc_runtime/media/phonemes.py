@@ -18,28 +18,31 @@ from mstarc_runtime.errors import RuntimeFailure
 _RETRIEVE_ONLY: Final = 1
 _DO_NOT_EXIT: Final = 0x8000
 _UTF8: Final = 1
-_IPA: Final = 2
+_TIE: Final = "͡"
+# IPA, with a tie between the letters of one sound.
+_TIED_IPA: Final = 0x02 | 0x80 | ord(_TIE) << 8
 _LANGUAGE: Final = b"en-us"
 
 _MARKS: Final = re.compile(r'([,.;:!?…]+(?=[\s"”)]|$)|[—"“”()])')
 _SPELLINGS: Final = (("’", "'"), ("‘", "'"), ("–", "—"), ("--", "—"), ("...", "…"), ("*", ""))
 
-# Longer sequences first: `ɜːɹ` before `ɜː`, `aɪ` before `a`.
+# In this order: `ɜːɹ` before `ɜː`, and ties last.
 _ALPHABET: Final = (
     ("ʔn\u0329", "tᵊn"),
     ("n\u0329", "ᵊn"),
     ("l\u0329", "ᵊl"),
-    ("əl", "ᵊl"),
+    (f"ə{_TIE}l", "ᵊl"),
+    (f"a{_TIE}ɪ", "I"),
+    (f"a{_TIE}ʊ", "W"),
+    (f"e{_TIE}ɪ", "A"),
+    (f"o{_TIE}ʊ", "O"),
+    (f"ɔ{_TIE}ɪ", "Y"),
+    (f"d{_TIE}ʒ", "ʤ"),
+    (f"t{_TIE}ʃ", "ʧ"),
+    (_TIE, ""),
     ("ɜːɹ", "ɜɹ"),
     ("ɜː", "ɜɹ"),
     ("ɚ", "əɹ"),
-    ("aɪ", "I"),
-    ("aʊ", "W"),
-    ("eɪ", "A"),
-    ("oʊ", "O"),
-    ("ɔɪ", "Y"),
-    ("dʒ", "ʤ"),
-    ("tʃ", "ʧ"),
     ("oː", "ɔ"),
     ("ɐ", "ə"),
     ("ɾ", "T"),
@@ -109,7 +112,7 @@ class _Speaker:
         said: list[str] = []
         with self._lock:
             while rest.value:
-                part = self._library.espeak_TextToPhonemes(ctypes.byref(rest), _UTF8, _IPA)
+                part = self._library.espeak_TextToPhonemes(ctypes.byref(rest), _UTF8, _TIED_IPA)
                 said.append(part.decode().strip())
         return " ".join(part for part in said if part)
 

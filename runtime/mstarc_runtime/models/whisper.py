@@ -118,8 +118,7 @@ class Decoder(nn.Module):
 
     def _logits(self, hidden: Tensor) -> Tensor:
         logits = F.linear(self.layer_norm(hidden), self.embed_tokens.weight)
-        result: Tensor = logits.float()
-        return result
+        return torch.as_tensor(logits).float()
 
 
 def _mask(tokens: Sequence[int], vocabulary: int) -> Tensor:

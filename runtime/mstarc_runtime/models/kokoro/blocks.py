@@ -99,8 +99,8 @@ def _bend(signal: Tensor, style: Tensor, norm: nn.Module, alpha: Tensor, conv: n
 
 def convolve(signal: Tensor, conv: nn.Module, weight: Tensor | None = None) -> Tensor:
     """A Conv1d on [1, C, 1, T], with another weight than its own if one is given."""
-    weight = conv.weight if weight is None else weight
     assert isinstance(conv, nn.Conv1d)
+    weight = conv.weight if weight is None else weight
     assert not isinstance(conv.padding, str)
     (stride,), (padding,), (dilation,) = conv.stride, conv.padding, conv.dilation
     return F.conv2d(
