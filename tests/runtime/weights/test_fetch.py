@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
+
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.weights import convert, download, sources
 from mstarc_runtime.weights.fetch import fetch
 from mstarc_runtime.weights.manifest import MANIFEST
 from mstarc_runtime.weights.progress import PlainProgress
 from mstarc_runtime.weights.sources import Bundle, BundledFile, WheelSet
-from safetensors.numpy import load_file
 from tests.support.tiny_wheels import WIDTH, tiny_wheel_set, tiny_whisper
 
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.weights.load import load, read_config
 from mstarc_runtime.weights.manifest import write_manifest
-from safetensors.torch import save_file
-from torch import Tensor, nn
 
 
 class Joined(nn.Module):

@@ -1,9 +1,10 @@
 """Random weights depend on names alone, and keep activations finite."""
 
 import torch
+from torch import nn
+
 from mstarc_runtime.weights.counter import normal, seed_of, uniform
 from mstarc_runtime.weights.random import randomise
-from torch import nn
 
 CPU = torch.device("cpu")
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.weights.sources import (
     TABLE,
