@@ -7,6 +7,7 @@ from functools import cache
 import jinja2
 
 from mstarc.codegen.views.documents import placement_document, plan_document
+from mstarc.codegen.views.graph import graph_view
 from mstarc.codegen.views.machines import machines_view, messages_view
 from mstarc.codegen.views.rank import rank_view
 from mstarc.codegen.views.report import report_view
@@ -19,6 +20,7 @@ def render(plan: Plan, *, mir: str) -> dict[str, str]:
         "machines.py": _fill("machines.py.jinja", machines_view(plan)),
         "messages.py": _fill("messages.py.jinja", messages_view(plan)),
         "program.mir": mir,
+        "graph.svg": _fill("graph.svg.jinja", graph_view(plan)),
         "REPORT.md": _fill("REPORT.md.jinja", report_view(plan)),
     }
     for placed in plan.placements:

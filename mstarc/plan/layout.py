@@ -224,6 +224,7 @@ class Numbering:
             id=self.ids[draft],
             name=flow.names[draft],
             kind="host" if host else "device",
+            machine=flow.machine.name,
             role=draft.role,
             section=section,
             line=draft.line,

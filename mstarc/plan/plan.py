@@ -144,6 +144,7 @@ class RunStep:
     id: int
     name: str
     kind: Literal["device", "host"]
+    machine: str
     role: str
     section: Section
     line: int

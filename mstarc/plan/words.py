@@ -26,8 +26,8 @@ from mstarc.ir.exprs import (
     Unary,
     Wants,
 )
-from mstarc.ir.graph import Call, Emit, Loop, Run, Send, Value
-from mstarc.ir.text import format_type
+from mstarc.ir.graph import Call, Emit, Loop, Policy, Run, Send, Value
+from mstarc.ir.text import format_policy, format_type
 from mstarc.ir.types import Type
 
 _VERSION = re.compile(r"(\.\d+)+$")
@@ -155,6 +155,14 @@ def loop_text(loop: Loop) -> str:
     if loop.until is not None:
         text += f" until {spec_expr(loop.until)}"
     return text
+
+
+def policy_text(policy: Policy) -> str:
+    """`sliding(window = 28, stride = 7)`."""
+    if policy.kind != "until":
+        return format_policy(policy)
+    stop = policy.mark if policy.stop is None else spec_expr(policy.stop)
+    return f"until({stop}, max = {policy.size})"
 
 
 def type_text(type_: Type) -> str:

@@ -26,7 +26,8 @@ def amount_of_seconds(seconds: float) -> str:
 
 def share(part: float, whole: float) -> str:
     """`27 %`."""
-    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+    percent = 100 * part / whole if whole else 0.0
+    return "< 1 %" if 0 < percent < 0.5 else f"{percent:.0f} %"
 
 
 def count_of(number: int, noun: str) -> str:

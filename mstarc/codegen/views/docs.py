@@ -79,7 +79,7 @@ def step_words(step: Step, names: Mapping[int, str]) -> list[str]:
         case BranchPlan():
             return [step.text]
         case HopPlan(rank=rank, step=target):
-            return [f"goes on at rank {rank}, {target} {names[target]}"]
+            return [f"goes on at rank {rank}: {target}, {names[target]}"]
         case DonePlan(closes=closes):
             return [f"closes {', '.join(closes)}"] if closes else [""]
 

@@ -38,7 +38,7 @@ class Reasons:
         others = [n for n in self._devices(rank) if n != node.name]
         if not others:
             return "has the rank's device to itself: the slowest rank is fastest so"
-        name = beside or others[0]
+        name = beside if beside in others else others[0]
         return f"shares with `{name}`: apart, the slowest rank would not be faster"
 
     def _devices(self, rank: int) -> list[str]:

@@ -8,10 +8,10 @@ from mstarc.codegen.views.docs import step_words
 from mstarc.codegen.views.reasons import Reasons
 from mstarc.codegen.views.tables import table
 from mstarc.ir.graph import Machine, Policy, Stream
-from mstarc.ir.text import format_policy, format_type
+from mstarc.ir.text import format_type
 from mstarc.ir.text.print_exprs import format_tail
 from mstarc.plan.plan import HopPlan, PlacedPlan, Plan, RankPlan, RunStep, Step
-from mstarc.plan.words import spec_expr
+from mstarc.plan.words import policy_text, spec_expr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ def _streams(plan: Plan) -> Section:
             f"`{stream.name}`",
             f"`{format_type(stream.item)}`",
             f"{stream.producer} → {stream.consumer}",
-            f"`{format_policy(stream.policy)}`",
+            f"`{policy_text(stream.policy)}`",
             f"{format_tail(stream.tail) if stream.tail else 'none'}, "
             f"empty: {stream.empty or 'nothing is read'}",
             str(stream.capacity),
