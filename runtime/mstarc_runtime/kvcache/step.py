@@ -71,7 +71,8 @@ class StepRows:
         self._room = 0
         self._keys = np.zeros(0, dtype=np.int64)
         self._written = self.block64[:2, :0]
-        self._csr_version = -1
+        self._listed_version = -1
+        self._begun = np.zeros(0, dtype=np.int64)
         self._indptr = np.zeros(bucket + 1, dtype=np.int32)
         self.page_indices = np.zeros(bucket * layout.max_pages, dtype=np.int32)
 
@@ -95,13 +96,31 @@ class StepRows:
 
         Both keep their memory from call to call; `indices` is the beginning of `page_indices`.
         """
-        if self._csr_version != self.pages_version:
-            self._csr_version = self.pages_version
-            np.cumsum(self.page_counts, out=self._indptr[1:], dtype=np.int32)
-            width = int(self.page_counts.max())
-            used = np.arange(width) < self.page_counts[:, None]
-            self.page_indices[: self._indptr[-1]] = self.page_table[:, :width][used]
+        if self._listed_version != self.pages_version:
+            if self._listed_version + 1 != self.pages_version or not 0 < self._begun.size <= 8:
+                self._list_pages()
+            else:
+                self._insert_begun()
+            self._listed_version = self.pages_version
         return self._indptr, self.page_indices[: self._indptr[-1]]
+
+    def _list_pages(self) -> None:
+        np.cumsum(self.page_counts, out=self._indptr[1:], dtype=np.int32)
+        width = int(self.page_counts.max())
+        used = np.arange(width) < self.page_counts[:, None]
+        self.page_indices[: self._indptr[-1]] = self.page_table[:, :width][used]
+
+    def _insert_begun(self) -> None:
+        """Puts the pages that rows have just begun behind those rows' others: a few moves."""
+        indptr, indices = self._indptr, self.page_indices
+        end = int(indptr[-1])
+        rows = self._begun.tolist()
+        for left, row in zip(range(len(rows), 0, -1), reversed(rows), strict=True):
+            start = int(indptr[row + 1])
+            indices[start + left : end + left] = indices[start:end]
+            indices[start + left - 1] = self.page_table[row, self.page_counts[row] - 1]
+            end = start
+        np.cumsum(self.page_counts, out=indptr[1:], dtype=np.int32)
 
     def _add(self) -> None:
         np.add(self.block64, self._add64, out=self.block64)
@@ -126,6 +145,7 @@ class StepRows:
         self.page_counts[rows] = column + 1
         self.last_page_lengths[rows] = 1
         self.write_rows[rows] = pages.astype(np.int64) * self._page_size
+        self._begun = rows
         self._set_room()
         self.pages_version += 1
 
@@ -161,6 +181,7 @@ class StepRows:
         width = int(self.page_counts.max())
         self.page_table[:batch, :width] = tables.table[keys, :width]
         self.page_table[batch:, :width] = tables.layout.dummy_page
+        self._begun = self._begun[:0]
         self.pages_version += 1
         self._given, self._keys, self.batch = slots, keys, batch
         self._written = self.block64[:2, :batch]
