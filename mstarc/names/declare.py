@@ -57,6 +57,7 @@ def declare(spec: ast.Spec, sink: DiagnosticSink) -> Symbols:
                         add(table, "state", state.name, state)
             case ast.NeedDecl() | ast.FoldedDecl():
                 pass
+    _refuse_doubled_aliases(spec, sink)
     return Symbols(
         values=values,
         outputs=outputs,
@@ -75,6 +76,45 @@ def refuse_doubles(names: Iterable[ast.Name], kind: SymbolKind, sink: Diagnostic
     seen: dict[str, Symbol] = {}
     for name in names:
         _add(seen, Symbol(kind=kind, declaration=name, node=name), sink)
+
+
+def _refuse_doubled_aliases(spec: ast.Spec, sink: DiagnosticSink) -> None:
+    """Refuse a public name that two nodes or contexts, or two walks, have."""
+    nodes: dict[str, ast.Node] = {}
+    walks: dict[str, ast.Node] = {}
+    for declaration in spec.declarations:
+        match declaration:
+            case ast.NodeDecl():
+                _add_alias(nodes, declaration.name.text, declaration.name, sink)
+                for alias in declaration.aliases:
+                    _add_alias(nodes, alias.value, alias, sink)
+                for item in declaration.items:
+                    contexts = item.contexts if isinstance(item, ast.ContextsItem) else ()
+                    for alias in (alias for context in contexts for alias in context.aliases):
+                        _add_alias(nodes, alias.value, alias, sink)
+            case ast.WalkDecl():
+                _add_alias(walks, declaration.name.text, declaration.name, sink)
+                for alias in declaration.aliases:
+                    _add_alias(walks, alias.value, alias, sink)
+            case ast.FoldedDecl():
+                _add_alias(nodes, declaration.alias.value, declaration.alias, sink)
+            case _:
+                pass
+
+
+def _add_alias(table: dict[str, ast.Node], text: str, node: ast.Node, sink: DiagnosticSink) -> None:
+    first = table.setdefault(text, node)
+    # Two names without `as` are reported as doubled declarations.
+    if first is node or (isinstance(first, ast.Name) and isinstance(node, ast.Name)):
+        return
+    sink.report(
+        Diagnostic(
+            code="MS0201",
+            message=f"the public name `{text}` is given twice",
+            primary=Label(span=node.span, text="given again here"),
+            helps=("a deployment file that says it would mean two things: rename one",),
+        ).label(first.span, "given here first")
+    )
 
 
 def _members(node: ast.NodeDecl, sink: DiagnosticSink) -> NodeSymbols:

@@ -230,6 +230,8 @@ def _result_type(
 
 def _flag(expr: ast.Expr | None, found: Type, param: ParamInfo, values: "Values") -> int:
     """The condition that a flag stands for in this call."""
+    if found == ERROR and expr is not param.default:
+        return TRUE
     if expr is None or not isinstance(found, FlagType | ScalarType):
         return values.state.logic.atom(f"flag {param.name}")
     if expr is not param.default and not values.static(expr, f"the flag `{param.name}`"):

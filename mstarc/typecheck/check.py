@@ -8,9 +8,10 @@ from mstarc.typecheck.links import find_links
 from mstarc.typecheck.machines import check_machines
 from mstarc.typecheck.nodes import check_nodes
 from mstarc.typecheck.outputs import check_outputs
+from mstarc.typecheck.reads import check_reads
 from mstarc.typecheck.request import check_config_types, check_request
 from mstarc.typecheck.state import State
-from mstarc.typecheck.streams import check_streams
+from mstarc.typecheck.streams import check_streams, has_unknown_names
 from mstarc.typecheck.typed import Typed
 from mstarc.typecheck.walks import check_walks, declare_walks
 
@@ -29,7 +30,11 @@ def check(resolved: Resolved, sink: DiagnosticSink, sizes: Sizes = _NO_SIZES) ->
     check_walks(state)
     ways = check_machines(state)
     check_contexts(state)
-    check_outputs(ways, links, state)
+    if not links.recursive and not has_unknown_names(sink):
+        # These follow runs of walks to their ends, which a circle does not have. With a name that
+        # means nothing, what seems to be missing may be what was misspelt.
+        check_outputs(ways, links, state)
+        check_reads(ways, links, state)
     return Typed(
         resolved=resolved,
         config=state.config,

@@ -92,7 +92,7 @@ def check_match(flow: "Flow", match: ast.Match, env: Env) -> None:
         flow.block(arm.body, inner)
         ends.append((is_kind, inner))
     missing = [kind for kind in kinds if kind not in seen]
-    if missing:
+    if missing and all(kind in kinds for kind in seen):
         listed = " and ".join(f"`{kind}`" for kind in missing)
         state.sink.report(
             Diagnostic(
@@ -102,7 +102,7 @@ def check_match(flow: "Flow", match: ast.Match, env: Env) -> None:
                 helps=tuple(f"add `{kind}(x) {{ … }}`" for kind in missing),
             )
         )
-    _merge_arms(flow, env, ends, exhaustive=not missing)
+    _merge_arms(flow, env, ends)
 
 
 def check_each(flow: "Flow", each: ast.Each, env: Env) -> None:
@@ -178,14 +178,12 @@ def _check_zip(flow: "Flow", each: ast.Each) -> None:
         not_built(each.policy.span, "`until` over several streams", state)
 
 
-def _merge_arms(flow: "Flow", env: Env, ends: list[tuple[int, Env]], *, exhaustive: bool) -> None:
+def _merge_arms(flow: "Flow", env: Env, ends: list[tuple[int, Env]]) -> None:
+    """Let `env` be the place behind the arms, one of which is taken: a missing one is reported."""
     if not ends:
         return
-    behind = env.copy()
-    if exhaustive:
-        behind = ends[-1][1].copy()
-        ends = ends[:-1]
-    for is_kind, end in reversed(ends):
+    behind = ends[-1][1].copy()
+    for is_kind, end in reversed(ends[:-1]):
         merged = env.copy()
         flow.merge(merged, is_kind, end, behind)
         behind = merged

@@ -8,6 +8,7 @@ from mstarc.typecheck.dims import Dim
 from mstarc.typecheck.environment import Env
 from mstarc.typecheck.fitting import Fitter, Misfit
 from mstarc.typecheck.text import text_of
+from mstarc.typecheck.typed import NodeInfo, OpInfo
 from mstarc.typecheck.types import (
     ERROR,
     MediaType,
@@ -138,10 +139,23 @@ def _emit_misfit(
             return None
 
 
+def via_problem(node: NodeInfo, op: OpInfo) -> str | None:
+    """Why an op cannot make text of tokens; None where it can."""
+    needed = [param for param in op.params if param.default is None]
+    first = op.params[0].type if op.params else None
+    if node.engine != "host":
+        return f"an op of a {node.engine} node"
+    if len(needed) > 1 or not isinstance(first, TensorType) or first.dtype != "i64":
+        return "does not take just tokens (`i64`)"
+    if len(op.results) != 1 or op.results[0].type != MediaType("text"):
+        return "does not give just `text`"
+    return None
+
+
 def _via_misfit(flow: "Flow", via: ast.OpRef, found: Type) -> Misfit | None:
     node = flow.state.nodes.get(via.node.text)
     op = node.ops.get(via.op.text) if node is not None else None
-    if op is None or not op.params:
+    if node is None or op is None or via_problem(node, op) is not None:
         return None
     fitter = Fitter(op.scope)
     param = op.params[0].type

@@ -84,6 +84,10 @@ class Logic:
             )
         return formula
 
+    def sometimes(self, formula: int, atoms: Iterable[str]) -> int:
+        """Where `formula` holds for some values of `atoms`."""
+        return self.negation(self.always(self.negation(formula), atoms))
+
     def atoms_of(self, formula: int) -> tuple[str, ...]:
         """The atoms that a formula depends on, in the order in which they were made."""
         seen: set[int] = set()

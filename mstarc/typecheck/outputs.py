@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from mstarc.diagnostics import Diagnostic, Label
 from mstarc.names import Symbol
 from mstarc.syntax import ast
+from mstarc.typecheck.flow_sends import via_problem
 from mstarc.typecheck.links import Links, uses_of
 from mstarc.typecheck.logic import FALSE, TRUE
 from mstarc.typecheck.machines import Ways, body_of, example
 from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import formula
-from mstarc.typecheck.types import MediaType, PartsType, TensorType
+from mstarc.typecheck.types import PartsType
 
 
 def check_outputs(machines: Mapping[str, Ways], links: Links, state: State) -> None:
@@ -28,15 +29,7 @@ def _check_via(output: ast.OutField, state: State) -> None:
     op = node.ops.get(output.via.op.text) if node is not None else None
     if node is None or op is None:
         return
-    problem = None
-    needed = [param for param in op.params if param.default is None]
-    first = op.params[0].type if op.params else None
-    if node.engine != "host":
-        problem = f"an op of a {node.engine} node"
-    elif len(needed) > 1 or not isinstance(first, TensorType) or first.dtype != "i64":
-        problem = "does not take just tokens (`i64`)"
-    elif len(op.results) != 1 or op.results[0].type != MediaType("text"):
-        problem = "does not give just `text`"
+    problem = via_problem(node, op)
     if problem is not None:
         state.sink.report(
             Diagnostic(
@@ -217,8 +210,8 @@ def _condition(condition: ast.Expr, flags: Mapping[str, int], state: State) -> i
     if condition not in state.types and not isinstance(condition, ast.Bool):
         return TRUE
     found = formula(condition, state, flag)
-    local = {atom: TRUE for atom in state.logic.atoms_of(found) if "@" in atom}
-    return state.logic.compose(found, local)
+    local = [atom for atom in state.logic.atoms_of(found) if "@" in atom]
+    return state.logic.sometimes(found, local)
 
 
 def _check_machine_conditions(machines: Mapping[str, Ways], links: Links, state: State) -> None:

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from mstarc.diagnostics import Diagnostic, Label
+from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
 from mstarc.names import Symbol
 from mstarc.names.scope import report_unknown
 from mstarc.syntax import ast
@@ -67,6 +67,11 @@ def check_streams(links: Links, state: State) -> None:
             consumer=consumer,
             decl=decl,
         )
+
+
+def has_unknown_names(sink: DiagnosticSink) -> bool:
+    """Whether some name of the spec means nothing."""
+    return any(found.code.startswith("MS02") for found in sink.diagnostics)
 
 
 def _item(decl: ast.StreamDecl, state: State) -> Type:
@@ -147,6 +152,8 @@ def _end(symbol: Symbol, links: Links, state: State, *, writes: bool) -> str:
     if len(ends) == 1:
         return next(iter(ends))
     if not ends:
+        if has_unknown_names(state.sink):
+            return ""
         _report_no_end(symbol, state, writes=writes)
         return ""
     (first, first_uses), (second, second_uses), *_ = ends.items()
