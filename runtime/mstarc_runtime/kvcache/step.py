@@ -113,14 +113,15 @@ class StepRows:
     def _insert_begun(self) -> None:
         """Puts the pages that rows have just begun behind those rows' others: a few moves."""
         indptr, indices = self._indptr, self.page_indices
-        end = int(indptr[-1])
         rows = self._begun.tolist()
+        end = int(indptr[-1])
         for left, row in zip(range(len(rows), 0, -1), reversed(rows), strict=True):
             start = int(indptr[row + 1])
             indices[start + left : end + left] = indices[start:end]
             indices[start + left - 1] = self.page_table[row, self.page_counts[row] - 1]
             end = start
-        np.cumsum(self.page_counts, out=indptr[1:], dtype=np.int32)
+        for row in rows:
+            indptr[row + 1 :] += 1
 
     def _add(self) -> None:
         np.add(self.block64, self._add64, out=self.block64)
@@ -133,7 +134,7 @@ class StepRows:
         rows = (self.last_page_lengths[:batch] == self._page_size).nonzero()[0]
         column = self.page_counts[rows]
         held = tables.page_counts[keys[rows]]
-        if np.any(held > column) or int(column.max()) == tables.layout.max_pages:
+        if (held > column).any() or int(column.max()) == tables.layout.max_pages:
             # A page lies ready, or the request is full: `ensure` knows what to do.
             self._build(self._given_slots())
             return
@@ -193,7 +194,7 @@ class StepRows:
     def _claim(self, keys: NDArray[np.int64]) -> None:
         """Makes the arrays of whoever stepped these keys before stale."""
         owners = self._tables.owners[keys]
-        if np.any((owners != 0) & (owners != self._owner)):
+        if ((owners != 0) & (owners != self._owner)).any():
             self._tables.version += 1
         self._tables.owners[keys] = self._owner
 
