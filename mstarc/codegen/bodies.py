@@ -11,6 +11,7 @@ from mstarc.plan.actions import (
     CallOp,
     EmitValue,
     Gather,
+    Keep,
     Move,
     Read,
     Repeat,
@@ -182,6 +183,9 @@ class _DeviceBody(_Body):
             case Gather(collector=collector, value=value):
                 code = f"self.{collector}.append(b, {self.exprs.render(value)})"
                 self.add(code, f"collect {self.name_of_collector(collector)}", depth)
+            case Keep(result=result, value=value):
+                code = f"{self.name(result)}_passes.append({self.exprs.render(value)})"
+                self.add(code, depth=depth)
             case Repeat():
                 self._repeat(action, depth)
 
@@ -230,15 +234,12 @@ class _DeviceBody(_Body):
 
     def _repeat(self, repeat: Repeat, depth: int) -> None:
         index = "_" if repeat.index is None else identifier(repeat.index)
-        for name, _ in repeat.collects:
+        for name in repeat.collects:
             self.add(f"{self.name(name)}_passes = []", depth=depth)
         self.add(f"for {index} in range({repeat.passes}):", repeat.text, depth)
         for action in repeat.body:
             self._action(action, depth + 1)
-        for name, value in repeat.collects:
-            code = f"{self.name(name)}_passes.append({self.exprs.render(value)})"
-            self.add(code, depth=depth + 1)
-        for name, _ in repeat.collects:
+        for name in repeat.collects:
             passes = f"{self.name(name)}_passes"
             code = f"{self.name(name)} = self.ops.stack(*{passes})"
             self.add(code, self._shape(name), depth)
@@ -276,7 +277,7 @@ class _HostBody(_Body):
                 targets = ", ".join(self.name(name) for name, _ in pairs)
                 values = ", ".join(self.exprs.render(value) for _, value in pairs)
                 self.add(f"{targets} = {values}")
-            case SendItem() | Test() | Reset() | Gather() | Repeat():
+            case SendItem() | Test() | Reset() | Gather() | Keep() | Repeat():
                 raise AssertionError(f"no host action: {action}")
 
 

@@ -90,18 +90,26 @@ class Gather:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """One pass's part of what a repeated body collects into `result`."""
+
+    result: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """`passes` passes inside one step. `collects` gives (result, a value of each pass)."""
+    """`passes` passes inside one step. `collects` are the stacks of what `Keep`s in it keep."""
 
     index: str | None
     passes: int
     passes_name: str | None
     body: tuple["Action", ...]
-    collects: tuple[tuple[str, Expr], ...]
+    collects: tuple[str, ...]
     text: str
 
 
-Action = CallOp | Move | Read | SendItem | EmitValue | Test | Reset | Gather | Repeat
+Action = CallOp | Move | Read | SendItem | EmitValue | Test | Reset | Gather | Keep | Repeat
 
 
 def expressions_of(action: Action) -> tuple[Expr, ...]:
@@ -113,7 +121,7 @@ def expressions_of(action: Action) -> tuple[Expr, ...]:
             return tuple(value for _, value in pairs)
         case SendItem(value=value, ends=ends):
             return (value,) if ends is None else (value, ends)
-        case EmitValue(value=value) | Gather(value=value):
+        case EmitValue(value=value) | Gather(value=value) | Keep(value=value):
             return (value,)
         case Test(condition=condition):
             return () if condition is None else (condition,)
@@ -143,8 +151,8 @@ def definitions_of(action: Action) -> tuple[str, ...]:
         case Reset(collector=collector):
             return (collector,)
         case Repeat(collects=collects):
-            return tuple(name for name, _ in collects)
-        case SendItem() | EmitValue() | Test() | Gather():
+            return collects
+        case SendItem() | EmitValue() | Test() | Gather() | Keep():
             return ()
         case _:
             assert_never(action)
@@ -191,11 +199,13 @@ def map_action(action: Action, names: dict[str, str]) -> Action:
         case Gather():
             value = rename(action.value, names)
             return replace(action, collector=new(action.collector), value=value)
+        case Keep():
+            return replace(action, result=new(action.result), value=rename(action.value, names))
         case Repeat():
             return replace(
                 action,
                 body=without_empty(tuple(map_action(a, names) for a in action.body)),
-                collects=tuple((new(n), rename(v, names)) for n, v in action.collects),
+                collects=tuple(map(new, action.collects)),
             )
         case _:
             assert_never(action)

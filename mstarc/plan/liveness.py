@@ -94,8 +94,7 @@ def backwards(actions: tuple[Action, ...], alive: Names, visit: Visit | None = N
 
 def _repeated(action: Repeat, alive: Names, visit: Visit | None) -> Names:
     """What is alive before a repeated body: also what a pass leaves for the next."""
-    collected = frozenset(expr.name for _, expr in action.collects if isinstance(expr, Local))
-    behind = alive | collected
+    behind = alive
     while True:
         before = backwards(action.body, behind)
         if before <= behind:

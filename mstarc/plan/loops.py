@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from mstarc.ir.exprs import Const, Expr, Local, LoopIndex
 from mstarc.ir.graph import Assign, Call, Emit, Loop, Send, Statement
 from mstarc.ir.walking import statements_of, subexpressions
-from mstarc.plan.actions import Action, CallOp, Gather, Move, Repeat, Reset, Test
+from mstarc.plan.actions import Action, CallOp, Gather, Keep, Move, Repeat, Reset, Test
 from mstarc.plan.draft import LoopEdge
 from mstarc.plan.refuse import not_built
 from mstarc.plan.words import loop_text, spec_expr
@@ -80,9 +80,9 @@ class LoopFlattener:
         body: list[Action] = []
         drafting.sinks.append(body)
         flattener.body(loop.body, scope)
-        collects = tuple(
-            (collect, flattener.expr(collect.value, scope)) for collect in loop.collects
-        )
+        for collect in loop.collects:
+            value = flattener.expr(_at_pass_end(loop, collect.value), scope)
+            drafting.add(Keep(result=scope.prefix + collect.result.name, value=value))
         self._yield(loop, scope)
         drafting.sinks.pop()
         assert isinstance(loop.bound, Const)
@@ -94,7 +94,7 @@ class LoopFlattener:
                 passes_name=loop.bound.name,
                 body=tuple(body),
                 collects=tuple(
-                    (flattener.define(collect.result, scope), value) for collect, value in collects
+                    flattener.define(collect.result, scope) for collect in loop.collects
                 ),
                 text=loop_text(loop),
             )
@@ -181,10 +181,11 @@ class LoopFlattener:
     def _gathers_at_start(self, loop: Loop, rest: tuple[Statement, ...]) -> bool:
         """Whether a pass collects only what it begins with, so that nothing keeps it alive."""
         carried = {carry.value.name for carry in loop.carries}
+        copies: set[str] = set()
         for statement in rest:
             match statement:
-                case Assign(result=result, value=Local(name)) if name in carried:
-                    carried.add(result.name)
+                case Assign(result=result, value=Local(name)) if name in carried | copies:
+                    copies.add(result.name)
                 case Call(node=node):
                     break
                 case _:
@@ -196,13 +197,13 @@ class LoopFlattener:
         return (
             device
             and bool(values)
-            and all(isinstance(value, Local) and value.name in carried for value in values)
+            and all(isinstance(value, Local) and value.name in copies for value in values)
         )
 
     def _gather(self, loop: Loop, scope: "Scope") -> None:
         flattener = self.flattener
         for collect in loop.collects:
-            value = flattener.expr(collect.value, scope)
+            value = flattener.expr(_at_pass_end(loop, collect.value), scope)
             collector = flattener.define(collect.result, scope)
             flattener.drafting.add(Gather(collector=collector, value=value))
 
@@ -283,6 +284,14 @@ class LoopFlattener:
             if isinstance(action, Repeat):
                 found.extend(self.flat(action.body))
         return found
+
+
+def _at_pass_end(loop: Loop, value: Expr) -> Expr:
+    """What a `collect` of a carried value gathers: what the pass hands on."""
+    for carry, handed_on in zip(loop.carries, loop.yields, strict=True):
+        if value == Local(carry.value.name):
+            return handed_on
+    return value
 
 
 def _probe(call: Call) -> CallOp:

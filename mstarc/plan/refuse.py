@@ -3,7 +3,7 @@
 from mstarc.diagnostics import Diagnostic, Label
 from mstarc.source import Span
 
-NOT_BUILT = "MS0804"
+NOT_BUILT = "MS0590"
 
 
 class NotBuiltError(Exception):
@@ -18,7 +18,7 @@ def not_built(construct: str, span: Span, why: str = "", remedy: str = "") -> No
     """The error that plans have no code for `construct`, which stands at `span`."""
     diagnostic = Diagnostic(
         code=NOT_BUILT,
-        message=f"{construct} cannot be compiled to a plan yet",
+        message=f"{construct} is not compiled yet",
         primary=Label(span=span, text=why),
         notes=("the spec is sound: `mstarc check` and `mstarc lint` accept it",),
     )

@@ -38,7 +38,6 @@ def used_in(actions: tuple[Action, ...]) -> list[str]:
             found += locals_of(expr)
         if isinstance(action, Repeat):
             found += used_in(action.body)
-            found += [name for _, value in action.collects for name in locals_of(value)]
     return list(dict.fromkeys(found))
 
 
