@@ -7,13 +7,19 @@ import pytest
 
 from mstarc.diagnostics import Diagnostic, Label
 from mstarc.diagnostics.fingerprint import fingerprints
-from mstarc.diagnostics.render import FORMATS, Report
+from mstarc.diagnostics.render import FORMATS, Report, sarif
 from mstarc.source import SourceFile, Span
 from tests.support import findings
 from tests.support.golden import ROOT, Golden
 
 GOLDENS = ROOT / "tests" / "goldens" / "render"
 EXTENSIONS = {"jsonl": "jsonl", "sarif": "json"}
+
+
+@pytest.fixture(autouse=True)
+def _fixed_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pages of codes are texts that are improved; their form in SARIF is what is tested."""
+    monkeypatch.setattr(sarif, "error_page", lambda code: f"# a-name ({code})\n\nA page.\n")
 
 
 def golden_name(output_format: str) -> str:
