@@ -137,27 +137,44 @@ class _Repair:
             self._close(self.open.pop(), token)
 
     def _close(self, brace: Token, before: Token) -> None:
-        last = self.result[-1]
-        span = self._span(brace.start, brace.end)
-        diagnostic = Diagnostic(
-            code="MS0102",
-            message="a `{` is never closed",
-            primary=Label(span=span, text="opened here"),
-            helps=("close it with `}`",),
-        )
-        at = self._span(last.end, last.end)
+        """Put in the `}` of `brace`: before the first line that does not stand further right than
+        the brace's own, or before `before`."""
+        indent = self._indent(brace)
+        place = self.result.index(brace) + 1
+        while place < len(self.result):
+            token = self.result[place]
+            if token.first_on_line and self._column(token) <= indent:
+                before = token
+                break
+            place += 1
+        last = self.result[place - 1]
+        is_one_line = not any(token.first_on_line for token in self._inside(brace, place))
+        self._report_unclosed(brace, last, before, " }" if is_one_line else "\n}")
+        self.result.insert(place, Token(MARK, "}", last.end, last.end, False, virtual=True))
+
+    def _inside(self, brace: Token, place: int) -> list[Token]:
+        return self.result[self.result.index(brace) + 1 : place]
+
+    def _report_unclosed(self, brace: Token, last: Token, before: Token, text: str) -> None:
         if before.kind == END_OF_TEXT:
-            diagnostic = diagnostic.label(at, "the file ends here")
+            says = "the file ends here"
+        elif before.text == "}":
+            says = "stands left of what it would close"
         else:
-            text = (
-                "stands left of what it would close"
-                if before.text == "}"
-                else "a declaration begins"
+            says = "stands outside of it"
+        at = self._span(last.end, last.end)
+        message = "close it with `}`"
+        fix = Fix(message=message, edits=(Edit(span=at, text=text),), applicability="unsafe")
+        self._report(
+            Diagnostic(
+                code="MS0102",
+                message="a `{` is never closed",
+                primary=Label(span=self._span(brace.start, brace.end), text="opened here"),
+                labels=(Label(span=self._span(before.start, before.end), text=says),),
+                helps=(message,),
+                fix=fix,
             )
-            diagnostic = diagnostic.label(self._span(before.start, before.end), text)
-        fix = Fix(message="write `}`", edits=(Edit(span=at, text="\n}"),), applicability="unsafe")
-        self._report(diagnostic.with_fix(fix))
-        self.result.append(Token(MARK, "}", last.end, last.end, False, virtual=True))
+        )
 
     def _report_stray(self, token: Token) -> None:
         self._report(
