@@ -110,7 +110,7 @@ class Landing:
                     ended = [effect.count - 1] if ends is not None and ends[row] else []
                     target.put(slot, items[row], ended)
             return
-        if rows is None:
+        if rows is None or rows.all():
             target.landed(slots, effect.count, ends)
         else:
             target.landed(slots[rows], effect.count, None if ends is None else ends[rows])

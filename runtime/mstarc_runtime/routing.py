@@ -127,11 +127,14 @@ class Router:
             self._worker.courier.flush()
             parts.outboxes[stream].close(slot)
 
-    def wake_readers(self, stream: str, slot: int) -> None:
+    def wake_readers(self, stream: str, slot: int, has_chunk: bool) -> None:
         for station in self._readers.get(stream, ()):
             if slot in station.waiting:
                 station.waiting.discard(slot)
-                self.arrive(slot, station)
+                if has_chunk and station.reads_one:
+                    station.ready.append(slot)
+                else:
+                    self.arrive(slot, station)
 
     def unblock_senders(self, stream: str, slot: int) -> None:
         for station in self._senders.get(stream, ()):

@@ -43,6 +43,8 @@ class Station:
     step: DeviceStep | HostStep
     most: int
     left: LazyCounts | None = None
+    # Whether one stream alone decides when a row here may run.
+    reads_one: bool = False
     ready: list[int] = field(default_factory=list)
     waiting: set[int] = field(default_factory=set)
     blocked: set[int] = field(default_factory=set)
@@ -171,7 +173,7 @@ def _station(
     passes_left: Callable[[str], LazyCounts],
 ) -> Station:
     if isinstance(step, HostStep):
-        return Station(step=step, most=1)
+        return Station(step=step, most=1, reads_one=len(step.reads) == 1)
     comes_back = isinstance(step.then, Again) and step.then.first == step.id
     is_resident = comes_back and step.rows == "one" and not step.reads and not step.pulls
     left = None
@@ -179,5 +181,8 @@ def _station(
         assert isinstance(step.then, Again)
         left = passes_left(step.then.loop)
     return Station(
-        step=step, most=most_rows(policy, step.rows, step.buckets, slots), left=left
+        step=step,
+        most=most_rows(policy, step.rows, step.buckets, slots),
+        left=left,
+        reads_one=len(step.reads) == 1 and not step.pulls,
     )

@@ -18,13 +18,16 @@ from mstarc_runtime.kvcache.errors import ContextFull, OutOfPages
 from mstarc_runtime.landing import Landing
 from mstarc_runtime.plan_api import Again, DeviceStep, HostStep
 from mstarc_runtime.scheduler import Group, Station
-from mstarc_runtime.streaming.chunks import NEVER, Chunk
+from mstarc_runtime.streaming.chunks import Chunk
 from mstarc_runtime.streaming.outbox import Outbox
 from mstarc_runtime.streaming.ring import Ring
 from mstarc_schedule.batching import bucket_of, take_packed
 
 if TYPE_CHECKING:
     from mstarc_runtime.worker import LiveRequest, Worker
+
+_FOREVER = 1 << 62
+Targets = list[tuple[Ring | Outbox, int]]
 
 
 class Stepper:
@@ -33,6 +36,7 @@ class Stepper:
     def __init__(self, worker: "Worker") -> None:
         self._worker = worker
         self._batches: dict[tuple[int, int], StepBatch] = {}
+        self._sends: dict[int, Targets] = {}
         self.landing = Landing(worker)
 
     def run(self, station: Station) -> None:
@@ -79,36 +83,58 @@ class Stepper:
     def _settle(self, station: Station, step: DeviceStep, group: Group) -> StepBatch | None:
         """Lets rows in and out of a group, and finds out how long it will be calm."""
         worker = self._worker
+        targets = self._targets(step)
+        if station.ready and group.slots.size < station.most:
+            self._admit(station, group, targets)
+        calm = _FOREVER
+        for target, burst in targets if group.slots.size else ():
+            room, steps = target.outlook(group.slots, burst)
+            if room < burst:
+                self._set_aside(station, group, targets)
+                return self._settle(station, step, group) if group.slots.size else None
+            calm = min(calm, steps)
+        if not group.slots.size:
+            station.groups.remove(group)
+            return None
         slots = group.slots
-        targets = [(self._target(stream), burst) for stream, burst in step.sends]
-        rows = slots.tolist()
-        for target, burst in targets:
-            for slot in [slot for slot in rows if target.room(slot) < burst]:
-                rows.remove(slot)
-                station.blocked.add(slot)
+        batch = group.batch = self._batch(step, slots.size)
+        batch.bind(slots)
+        assert station.left is not None
+        left = station.left.settle()[slots]
+        fewest = int(left.min())
+        if fewest > 0:
+            batch.allow_all()
+        else:
+            batch.allow(left > 0)
+        group.calm = min(calm, fewest)
+        group.generation = worker.generation
+        return batch
+
+    def _admit(self, station: Station, group: Group, targets: Targets) -> None:
+        """Rows that are ready join a group that has a place for them."""
+        rows = group.slots.tolist()
         while station.ready and len(rows) < station.most:
             slot = station.ready.pop(0)
             if all(target.room(slot) >= burst for target, burst in targets):
                 rows.append(slot)
             else:
                 station.blocked.add(slot)
-        if not rows:
+        group.slots = np.array(rows, dtype=np.int64)
+        group.message = None
+
+    def _set_aside(self, station: Station, group: Group, targets: Targets) -> None:
+        """Rows whose streams are full leave a group until their readers have made room."""
+        rows = group.slots.tolist()
+        able = [
+            slot
+            for slot in rows
+            if all(target.room(slot) >= burst for target, burst in targets)
+        ]
+        station.blocked.update(set(rows) - set(able))
+        group.slots = np.array(able, dtype=np.int64)
+        group.message = None
+        if not able:
             station.groups.remove(group)
-            return None
-        if rows != slots.tolist():
-            slots = group.slots = np.array(rows, dtype=np.int64)
-            group.message = None
-        batch = group.batch = self._batch(step, len(rows))
-        batch.bind(slots)
-        assert station.left is not None
-        left = station.left.settle()[slots]
-        batch.allow(left > 0)
-        calm = int(left.min())
-        for target, burst in targets:
-            calm = min(calm, target.countdown(slots, burst) if isinstance(target, Ring) else 0)
-        group.calm = min(calm, NEVER)
-        group.generation = worker.generation
-        return batch
 
     def _land_group(self, station: Station, group: Group, batch: StepBatch) -> None:
         """A step after which somebody leaves, a chunk fires, or the unexpected came true."""
@@ -173,7 +199,7 @@ class Stepper:
 
     def _choose(self, station: Station, step: DeviceStep) -> list[int]:
         """Takes from the ready rows those that run together; rows without room are set aside."""
-        targets = [(self._target(stream), burst) for stream, burst in step.sends]
+        targets = self._targets(step)
         able = []
         for slot in station.ready:
             if all(target.room(slot) >= burst for target, burst in targets):
@@ -351,6 +377,14 @@ class Stepper:
                 self._batches[(step.id, bucket)] = batch
         return batch
 
+    def _targets(self, step: DeviceStep | HostStep) -> Targets:
+        """The streams that a step sends to, with the most items that it sends a row."""
+        made = self._sends.get(step.id)
+        if made is None:
+            made = [(self._target(stream), burst) for stream, burst in step.sends]
+            self._sends[step.id] = made
+        return made
+
     def _target(self, stream: str) -> Ring | Outbox:
         parts = self._worker.parts
         return parts.rings[stream] if stream in parts.rings else parts.outboxes[stream]
@@ -360,7 +394,7 @@ class Stepper:
     def _run_host(self, station: Station, step: HostStep) -> None:
         worker = self._worker
         slot = station.ready.pop(0)
-        targets = [(self._target(stream), burst) for stream, burst in step.sends]
+        targets = self._targets(step)
         if any(target.room(slot) < burst for target, burst in targets):
             station.blocked.add(slot)
             return

@@ -179,8 +179,8 @@ class Worker:
 
     # Streams: what a ring tells
 
-    def chunk_ready(self, stream: str, slot: int) -> None:
-        self.router.wake_readers(stream, slot)
+    def reader_woken(self, stream: str, slot: int, has_chunk: bool) -> None:
+        self.router.wake_readers(stream, slot, has_chunk)
 
     def room_made(self, stream: str, slot: int, read_to: int) -> None:
         self.router.unblock_senders(stream, slot)

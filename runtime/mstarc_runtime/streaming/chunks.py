@@ -107,14 +107,20 @@ class Cutter:
 
     def take(self) -> Chunk:
         """The next chunk, which `is_ready`; the cursor moves on."""
+        policy = self._policy
+        if policy.kind == "sliding" and self.sent >= self._start + policy.size:
+            # The common case, in few words.
+            start, size = self._start, policy.size
+            context = max(0, self._covered - start)
+            self._start, self._covered = start + policy.stride, start + size
+            self._chunks += 1
+            return Chunk(offset=start, context=context, fresh=size - context)
         chunk = self.peek()
         end = chunk.offset + chunk.items
         self._tail_taken = self.sent < self.fires_at
         while self._ends and self._ends[0] < end:
             self._ends.popleft()
-        is_window = self._policy.kind == "sliding" and not self._tail_taken
-        self._start = self._start + self._policy.stride if is_window else end
-        self._covered = end
+        self._start = self._covered = end
         self._chunks += 1
         return chunk
 

@@ -75,10 +75,10 @@ class Outbox:
     def room(self, slot: int) -> int:
         return self.capacity - self._sent.get(slot) + int(self._read[slot])
 
-    def countdown(self, slots: Slots, burst: int) -> int:
-        """Steps for which there is room without a look."""
+    def outlook(self, slots: Slots, burst: int) -> tuple[int, int]:
+        """(least room of the slots, 0: what leaves the rank is landed row by row)."""
         sent = self._sent.settle()[slots]
-        return (int((self._read[slots] - sent).min()) + self.capacity) // burst
+        return int((self._read[slots] - sent).min()) + self.capacity, 0
 
     def read_to(self, slot: int, count: int) -> None:
         """The reader has no more use for the first `count` items."""

@@ -26,9 +26,11 @@ Standing = Literal["ready", "waiting", "drained", "empty"]
 
 
 class StreamListener(Protocol):
-    """Who is told when a waiting reader can read, and when a reader has made room."""
+    """Who is told when a waiting reader can go on, and when a reader has made room."""
 
-    def chunk_ready(self, stream: str, slot: int) -> None: ...
+    def reader_woken(self, stream: str, slot: int, has_chunk: bool) -> None:
+        """`has_chunk`: there is one to take; otherwise the stream has closed."""
+        ...
 
     def room_made(self, stream: str, slot: int, read_to: int) -> None: ...
 
@@ -62,7 +64,9 @@ class Ring:
         self._cutters = [Cutter(policy) for _ in range(slots)]
         self._fires_at: NDArray[np.int64] = np.full(slots, NEVER, dtype=np.int64)
         self._keeps_from: NDArray[np.int64] = np.zeros(slots, dtype=np.int64)
-        self._used: set[int] = set()
+        # All chunks but a tail have this length, if the policy says so.
+        is_even = policy.kind in ("fixed", "sliding") and not policy.ramp
+        self._full_length = policy.size if is_even else 0
 
     # What a plan calls
 
@@ -108,13 +112,13 @@ class Ring:
         return items
 
     def release(self, slot: int) -> None:
-        self._sent.set(slot, 0)
-        self._cutters[slot] = Cutter(self.policy)
+        if self._sent.get(slot):
+            self._sent.set(slot, 0)
+            self._heads[slot] = 0
+        if not self._cutters[slot].is_untouched:
+            self._cutters[slot] = Cutter(self.policy)
         self._fires_at[slot] = NEVER
         self._keeps_from[slot] = 0
-        if slot in self._used:
-            self._heads[slot] = 0
-            self._used.discard(slot)
 
     # The reader
 
@@ -139,13 +143,17 @@ class Ring:
         self._fires_at[slot] = NEVER
         if chunk.padding:
             self._pad(slot, chunk)
-        if cutter.keeps_from > self._keeps_from[slot]:
-            self._keeps_from[slot] = cutter.keeps_from
-            self._listener.room_made(self.name, slot, cutter.keeps_from)
+        keeps_from = cutter.keeps_from
+        if keeps_from > self._keeps_from[slot]:
+            self._keeps_from[slot] = keeps_from
+            self._listener.room_made(self.name, slot, keeps_from)
         return chunk
 
     def next_length(self, slot: int) -> int:
         """Rows of the chunk that `take` would cut now, without cutting it."""
+        cutter = self._cutters[slot]
+        if self._full_length and not cutter.closed:
+            return self._full_length
         return self._synced(slot).peek().length
 
     def index_of(self, chunk: Chunk) -> Tensor:
@@ -168,12 +176,12 @@ class Ring:
         """Items that may still be sent before the reader has to take some."""
         return self.capacity - self._sent.get(slot) + int(self._keeps_from[slot])
 
-    def countdown(self, slots: Slots, burst: int) -> int:
-        """Steps of at most `burst` items each that need no look at this ring before the last."""
+    def outlook(self, slots: Slots, burst: int) -> tuple[int, int]:
+        """(least room of the slots, steps of `burst` items that fire no waiting reader)."""
         sent = self._sent.settle()[slots]
-        to_fire = int((self._fires_at[slots] - sent).min())
         room = int((self._keeps_from[slots] - sent).min()) + self.capacity
-        return min(-(-to_fire // burst) - 1, room // burst)
+        to_fire = int((self._fires_at[slots] - sent).min())
+        return room, min(-(-to_fire // burst) - 1, room // burst)
 
     def landed_all(self, slots: Slots, count: int) -> None:
         """Every one of `slots` has sent `count` items, and no reader waits for them."""
@@ -187,11 +195,11 @@ class Ring:
                 cutter = self._synced(slot)
                 cutter.put(count, [count - 1])
                 self._refresh(slot, cutter)
-        sent[slots] += count
-        self._used.update(slots.tolist())
-        for slot in slots[sent[slots] >= self._fires_at[slots]].tolist():
+        now = sent[slots] + count
+        sent[slots] = now
+        for slot in slots[now >= self._fires_at[slots]].tolist():
             self._fires_at[slot] = NEVER
-            self._listener.chunk_ready(self.name, slot)
+            self._listener.reader_woken(self.name, slot, True)
 
     def put(self, slot: int, values: Tensor, ends: Sequence[int] = ()) -> None:
         """Items [n, *item] from the host or from another rank."""
@@ -211,7 +219,7 @@ class Ring:
         cutter.close()
         if self._fires_at[slot] != NEVER:
             self._fires_at[slot] = NEVER
-            self._listener.chunk_ready(self.name, slot)
+            self._listener.reader_woken(self.name, slot, cutter.is_ready)
 
     def sent(self, slot: int) -> int:
         return self._sent.get(slot)

@@ -1,0 +1,343 @@
+"""What the host does in a decode step: µs at several batch sizes, with a device that does nothing.
+
+The runtime's own worker runs Orpheus' plan: admission, routing, the KV cache's page tables, the
+attention plan's arguments, streams with their chunk policies, the message to the client's side. Only
+the device is absent: a captured region is "replayed" by leaving its output buffers as they are.
+
+Requests begin at different times, so that pages fill and chunks fire in different steps, as they do
+in service; each of their steps is a decode step, and the codec's steps between are counted apart. A
+second process receives what the worker sends.
+
+    python benchmarks/host_step.py [--json] [--steps N] [--batches 1 8 32 64] [--runs 5]
+"""
+
+import argparse
+import dataclasses
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mstarc_runtime.assembly import use_threads
+from mstarc_runtime.engine.batch import StepBatch
+from mstarc_runtime.engine.builder import RankBuilder, RankSettings
+from mstarc_runtime.engine.host import InlinePool
+from mstarc_runtime.engine.implementations import Implementations
+from mstarc_runtime.kvcache.cache import KVCache
+from mstarc_runtime.kvcache.step import StepRows
+from mstarc_runtime.loader import load_placement, load_plan, load_rank
+from mstarc_runtime.messages import Shape, Start
+from mstarc_runtime.plan_api import DeviceStep, Rank, Step
+from mstarc_runtime.transport.mailbox import Parcel
+from mstarc_runtime.transport.sockets import SocketMailbox
+from mstarc_runtime.weights.progress import progress_to
+from mstarc_runtime.worker import RankPlan, Worker
+from mstarc_schedule.batching import BatchPolicy
+
+REFERENCE = {1: (143, 354), 8: (701, 1612), 32: (2474, 5951), 64: (5193, 11180)}
+GOAL = {1: 15, 8: 20, 32: 35, 64: 60}
+CONTEXT_ROWS = 8192
+PAGE_TOKENS = 16
+WARM_UP_STEPS = 200
+
+SINK = """
+import sys
+from pathlib import Path
+from mstarc_runtime.transport.mailbox import CONDUCTOR
+import zmq
+socket = zmq.Context().socket(zmq.PULL)
+socket.bind("ipc://" + sys.argv[1] + "/conductor")
+print("ready", flush=True)
+while True:
+    socket.recv_multipart()
+"""
+
+
+class NullModel(nn.Module):
+    """Ops that return values of the right shapes and compute nothing."""
+
+    vocab_size = 1
+
+    @classmethod
+    def build(cls, config: object, **_: object) -> "NullModel":
+        return cls()
+
+    def prefill(self, ctx: Any, ids: Tensor) -> Tensor:
+        return ids[ctx.last_rows]
+
+    def step(self, ctx: Any, token: Tensor) -> Tensor:
+        return token.clone()
+
+    def decode(self, ctx: Any, codes: Tensor) -> Tensor:
+        return torch.zeros(codes.shape[0], 2048)
+
+
+class NullFrontend:
+    """Prompts of several lengths: their pages fill at different steps."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    @classmethod
+    def build(cls, config: object, **_: object) -> "NullFrontend":
+        return cls()
+
+    def encode(self, prompt: str, voice: str) -> Tensor:
+        self._count += 1
+        return torch.full((20 + self._count % 17,), 7, dtype=torch.int64)
+
+
+class NullAttention:
+    """Plans as the GPU's attention does on the host: page lists, whenever pages have changed."""
+
+    row_by_row = False
+
+    def __init__(self, cache: KVCache) -> None:
+        pass
+
+    def plan_step(self, rows: StepRows, mirror: object) -> "NullPlan":
+        return NullPlan(rows)
+
+    def plan_packed(self, rows: object, mirror: object, mask: object) -> "NullPlan":
+        return NullPlan(None)
+
+
+class NullPlan:
+    def __init__(self, rows: StepRows | None) -> None:
+        self._rows = rows
+        self._version = -1
+
+    def update(self) -> None:
+        if self._rows is not None and self._version != self._rows.pages_version:
+            self._version = self._rows.pages_version
+            self._rows.page_lists()
+
+    def attend(self, *_: object, **__: object) -> Tensor:
+        raise AssertionError("no model here attends")
+
+
+class NullExecutor:
+    """Steps of a capture region run once, to note their effects; after that nothing runs."""
+
+    def __init__(self) -> None:
+        self.last_step = -1
+        self._recorded: dict[int, object] = {}
+        self._patterns: dict[int, Any] = {}
+
+    def run(self, rank: Rank, batch: StepBatch) -> None:
+        self.last_step = batch.step.id
+        recorded = self._recorded.get(id(batch))
+        if recorded is batch.slots:
+            return
+        if recorded is not None:
+            self._recorded[id(batch)] = batch.slots
+            pattern = self._patterns[id(batch)]
+            batch.host_flags()[:] = pattern & batch.allowed.numpy()[: batch.size, None]
+            return
+        batch.begin()
+        batch.step.run(rank, batch)
+        batch.end()
+        if self.captures(batch.step):
+            self._recorded[id(batch)] = batch.slots
+            row = batch.expected[: len(batch.expected) // batch.size]
+            self._patterns[id(batch)] = np.frombuffer(row, dtype=np.bool_)
+
+    def captures(self, step: DeviceStep) -> bool:
+        return step.region is not None
+
+
+class SmallBuilder(RankBuilder):
+    """Caches of the plan's pages and contexts, with one element a row: nothing reads them."""
+
+    def kv_cache(self, name: str, **declared: Any) -> Any:
+        declared.update(layers=1, heads=1, head_dim=1, pages=64 * CONTEXT_ROWS // PAGE_TOKENS)
+        return super().kv_cache(name, **declared)
+
+
+def with_tokens(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps, with the decode pass also emitting its token to the client."""
+
+    def extended(step: Step) -> Step:
+        if not isinstance(step, DeviceStep) or step.name != "speak.decode.pass":
+            return step
+        run = step.run
+
+        def emitting(rank: Any, batch: StepBatch) -> None:
+            run(rank, batch)
+            batch.emit("tokens", rank.speak_token.take(batch))
+
+        return dataclasses.replace(step, run=emitting, emits=("tokens",))
+
+    return tuple(extended(step) for step in steps)
+
+
+def make_worker(folder: Path, sockets: Path, *, tokens: bool, slots: int) -> Worker:
+    plan = load_plan(folder)
+    placement = load_placement(plan, "cpu")
+    rank_class, steps = load_rank(plan, "cpu", 0)
+    executor = NullExecutor()
+    implementations = Implementations(
+        cache_dir=Path("/nonexistent"),
+        progress=progress_to(open("/dev/null", "w")),
+        extra={
+            "orpheus:LanguageModel": NullModel,
+            "orpheus:SnacDecoder": NullModel,
+            "orpheus:Frontend": NullFrontend,
+        },
+        sources={"lm": "random", "codec": "random", "frontend": "random"},
+    )
+    settings = RankSettings(
+        slots=slots,
+        max_rows=CONTEXT_ROWS,
+        device=torch.device("cpu"),
+        dtype=torch.float32,
+        captured=True,
+        streams={name: route.capacity for name, route in placement.streams.items()},
+    )
+    return Worker(
+        RankPlan(
+            rank=0,
+            rank_class=rank_class,
+            steps=with_tokens(steps) if tokens else steps,
+            slots=slots,
+            spec=plan.spec,
+            is_alone=True,
+        ),
+        mailbox=SocketMailbox(sockets, 0),
+        pool=InlinePool(),
+        executor=executor,
+        policy=BatchPolicy(deterministic=False),
+        device=settings.device,
+        build=lambda worker: SmallBuilder(
+            settings,
+            implementations,
+            listener=worker,
+            courier=worker.courier,
+            attention=NullAttention,
+        ),
+    )
+
+
+def begin(worker: Worker, slot: int) -> None:
+    """Admits a request whose decode loop does not end."""
+    options = {"voice": "tara", "temperature": 0.6, "max_tokens": CONTEXT_ROWS, "seed": slot}
+    start = Start(
+        slot=slot,
+        request=slot,
+        machines=(("speak", 0), ("vocoder", 4)),
+        bounds={"speak.decode": CONTEXT_ROWS},
+        options=options,
+        inputs={"prompt": Shape("plain", plain="hello")},
+        seed=slot,
+    )
+    worker._handle(Parcel(start, ()))
+
+
+CLOCKS = {"wall": time.perf_counter_ns, "cpu": time.thread_time_ns}
+
+
+def measure(
+    folder: Path, batch: int, steps: int, *, tokens: bool, clock: Callable[[], int]
+) -> tuple[float, float, float]:
+    """µs of a decode step (mean, median), and µs of codec steps for each decode step."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as sockets:
+        sink = subprocess.Popen([sys.executable, "-c", SINK, sockets], stdout=subprocess.PIPE)
+        assert sink.stdout is not None
+        sink.stdout.readline()
+        worker = make_worker(folder, Path(sockets), tokens=tokens, slots=64)
+        try:
+            decode = next(
+                step.id for step in worker.plan.steps if getattr(step, "name", "") == "speak.decode.pass"
+            )
+            executor = worker.executor
+            assert isinstance(executor, NullExecutor)
+            for slot in range(batch):
+                begin(worker, slot)
+                for _ in range(5):
+                    worker.turn()
+            for _ in range(WARM_UP_STEPS):
+                worker.turn()
+            times: list[int] = []
+            others = 0
+            while len(times) < steps:
+                executor.last_step = -1
+                start = clock()
+                worker.turn()
+                spent = clock() - start
+                if executor.last_step == decode:
+                    times.append(spent)
+                else:
+                    others += spent
+            return (
+                statistics.fmean(times) / 1e3,
+                statistics.median(times) / 1e3,
+                others / steps / 1e3,
+            )
+        finally:
+            worker.mailbox.close()
+            sink.kill()
+            sink.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--plan", type=Path, default=Path("generated/orpheus"))
+    parser.add_argument(
+        "--clock", choices=CLOCKS, default="wall", help="cpu: of the thread, on a busy machine"
+    )
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32, 64])
+    options = parser.parse_args()
+    use_threads(1)
+    found: dict[tuple[int, bool], list[tuple[float, float, float]]] = {}
+    for _ in range(options.runs):  # interleaved, so that a busy machine hits all alike
+        for batch in options.batches:
+            for tokens in (False, True):
+                result = measure(
+                    options.plan,
+                    batch,
+                    options.steps,
+                    tokens=tokens,
+                    clock=CLOCKS[options.clock],
+                )
+                found.setdefault((batch, tokens), []).append(result)
+    rows = [
+        {
+            "batch": batch,
+            "token_to_client": tokens,
+            "mean_us": round(float(np.median([r[0] for r in results])), 1),
+            "median_us": round(float(np.median([r[1] for r in results])), 1),
+            "codec_us_per_step": round(float(np.median([r[2] for r in results])), 1),
+            "reference_us": REFERENCE.get(batch, (None, None))[int(tokens)],
+            "goal_us": GOAL.get(batch),
+        }
+        for (batch, tokens), results in found.items()
+    ]
+    if options.json:
+        machine = {"python": platform.python_version(), "machine": platform.processor()}
+        print(json.dumps({"steps": options.steps, "runs": options.runs, "clock": options.clock, **machine, "rows": rows}))
+        return
+    print("host µs a decode step; median of", options.runs, "runs of", options.steps, f"steps, {options.clock} time")
+    print(f"{'batch':>5} {'token':>6} {'mean':>7} {'median':>7} {'goal':>5} {'reference':>10} {'codec':>7}")
+    for row in rows:
+        token = "yes" if row["token_to_client"] else "no"
+        print(
+            f"{row['batch']:>5} {token:>6} {row['mean_us']:>7} {row['median_us']:>7} "
+            f"{row['goal_us']!s:>5} {row['reference_us']!s:>10} {row['codec_us_per_step']:>7}"
+        )
+
+
+if __name__ == "__main__":
+    main()
