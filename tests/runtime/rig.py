@@ -1,0 +1,220 @@
+"""Ranks in one process, taking turns as a test says: no plan folder, no weights, no clock.
+
+`Rig` is given rank classes and steps as a plan has them, and models as plain classes. `collect` is a
+listener that keeps what a request makes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mstarc_runtime.conductor import Conductor
+from mstarc_runtime.engine.builder import RankBuilder, RankSettings
+from mstarc_runtime.engine.eager import EagerExecutor, Executor
+from mstarc_runtime.engine.host import HostEngine, InlinePool
+from mstarc_runtime.engine.implementations import Implementations
+from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.loader import (
+    Declared,
+    LoadedPlan,
+    MachineStart,
+    PlacementFacts,
+    StreamRoute,
+)
+from mstarc_runtime.plan_api import Admission, Rank, Step
+from mstarc_runtime.request import PreparedRequest
+from mstarc_runtime.transport.local import LocalNetwork
+from mstarc_runtime.transport.mailbox import CONDUCTOR
+from mstarc_runtime.weights.progress import PlainProgress
+from mstarc_runtime.worker import RankPlan, Worker
+from mstarc_schedule.batching import BatchPolicy
+
+CPU = torch.device("cpu")
+
+
+class _Nowhere:
+    def write(self, text: str) -> int:
+        return len(text)
+
+    def flush(self) -> None: ...
+
+
+@dataclass(eq=False)
+class Collected:
+    """What one request has made, in the order in which it came."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    values: dict[str, list[Any]] = field(default_factory=dict)
+    sound: list[NDArray[np.float32]] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+    failure: RuntimeFailure | None = None
+
+    def text(self, output: str, piece: str) -> None:
+        self.texts[output] = self.texts.get(output, "") + piece
+        self.events.append("text")
+
+    def sound_(self) -> bytes:
+        return np.concatenate(self.sound).tobytes() if self.sound else b""
+
+    def value(self, output: str, value: Any) -> None:
+        kept = value.tolist() if isinstance(value, torch.Tensor) else value
+        self.values.setdefault(output, []).append(kept)
+        self.events.append("value")
+
+    def finished(self) -> None:
+        self.events.append("finished")
+
+    def failed(self, failure: RuntimeFailure) -> None:
+        self.failure = failure
+        self.events.append("failed")
+
+    def cancelled(self) -> None:
+        self.events.append("cancelled")
+
+    @property
+    def is_over(self) -> bool:
+        return bool({"finished", "failed", "cancelled"} & set(self.events))
+
+
+class SoundCollected(Collected):
+    """Also takes sound."""
+
+    def sound(self, output: str, samples: NDArray[np.float32], rate: int) -> None:  # type: ignore[override]
+        self.values.setdefault(output, []).append(samples.tobytes())
+        self.events.append("sound")
+
+
+class Rig:
+    """A conductor and the workers of some ranks."""
+
+    def __init__(
+        self,
+        ranks: Sequence[tuple[type[Rank], Sequence[Step]]],
+        *,
+        machines: Mapping[str, tuple[int, int]],
+        models: Mapping[str, Any],
+        outputs: Mapping[str, str],
+        admit: Callable[[Mapping[str, Any]], Admission],
+        streams: Mapping[str, tuple[int, int, int]] | None = None,
+        via: Mapping[str, tuple[str, str, Any]] | None = None,
+        slots: int = 4,
+        max_rows: int = 256,
+        policy: BatchPolicy | None = None,
+        executor: Executor | None = None,
+    ) -> None:
+        routes = {
+            name: StreamRoute(producers=(producer,), consumer=consumer, capacity=capacity)
+            for name, (producer, consumer, capacity) in (streams or {}).items()
+        }
+        via = via or {}
+        plan = LoadedPlan(
+            folder=Path(),
+            model="test",
+            spec="test.mstar",
+            inputs=(),
+            outputs=tuple(
+                Declared(name=name, type=kind, via=via[name][:2] if name in via else None)
+                for name, kind in outputs.items()
+            ),
+            options=(),
+            via_nodes={},
+            placements=("test",),
+            request_class=lambda **given: given,  # type: ignore[arg-type]
+            machines=SimpleNamespace(  # type: ignore[arg-type]
+                check=lambda request: None, admit=admit
+            ),
+        )
+        placement = PlacementFacts(
+            name="test",
+            devices=("cpu",) * len(ranks),
+            max_requests=slots,
+            max_tokens=max_rows,
+            machines={n: MachineStart(rank=r, step=s) for n, (r, s) in machines.items()},
+            streams=routes,
+        )
+        network = LocalNetwork()
+        self._outputs = frozenset(outputs)
+        self.conductor = Conductor(
+            plan,
+            placement,
+            mailbox=network.mailbox(CONDUCTOR),
+            pool=InlinePool(),
+            via={node: HostEngine(node, made) for node, _, made in via.values()},
+        )
+        settings = RankSettings(
+            slots=slots,
+            max_rows=max_rows,
+            device=CPU,
+            dtype=torch.float32,
+            captured=False,
+            streams={name: route.capacity for name, route in routes.items()},
+        )
+        implementations = Implementations(
+            cache_dir=Path("/nonexistent"), progress=PlainProgress(_Nowhere()), extra=models  # type: ignore[arg-type]
+        )
+        self.workers = [
+            Worker(
+                RankPlan(
+                    rank=rank,
+                    rank_class=rank_class,
+                    steps=steps,
+                    slots=slots,
+                    spec="test.mstar",
+                    is_alone=len(ranks) == 1,
+                    producers={name: route.producers for name, route in routes.items()},
+                ),
+                mailbox=network.mailbox(rank),
+                pool=InlinePool(),
+                executor=executor or EagerExecutor(),
+                policy=policy or BatchPolicy(deterministic=False),
+                device=CPU,
+                build=lambda worker: RankBuilder(
+                    settings, implementations, listener=worker, courier=worker.courier
+                ),
+            )
+            for rank, (rank_class, steps) in enumerate(ranks)
+        ]
+        self.baseline = self.snapshot()
+
+    def submit(
+        self, *, wants: frozenset[str] | None = None, seed: int = 0, **options: Any
+    ) -> tuple[int, SoundCollected]:
+        """A request with these options; its number and what it makes."""
+        prepared = PreparedRequest(
+            name="",
+            inputs={},
+            options=options,
+            wants=self._outputs if wants is None else wants,
+            seed=seed,
+        )
+        listener = SoundCollected()
+        return self.conductor.submit(prepared, listener), listener
+
+    def turn(self) -> bool:
+        did = False
+        for worker in self.workers:
+            did = worker.turn() or did
+        return self.conductor.turn() or did
+
+    def run(self, most_turns: int = 20_000) -> None:
+        """Until nothing is pending; a test that never ends fails."""
+        for _ in range(most_turns):
+            self.turn()
+            if not self.conductor.pending:
+                return
+        raise AssertionError(f"still pending after {most_turns} turns: {self.snapshot()}")
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return [self.conductor.snapshot(), *(worker.snapshot() for worker in self.workers)]
+
+    def check_clean(self) -> None:
+        """Nothing of any request is left."""
+        for _ in range(20):
+            self.turn()
+        assert self.snapshot() == self.baseline
