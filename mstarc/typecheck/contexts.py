@@ -12,6 +12,7 @@ def check_contexts(state: State) -> None:
     forks = [
         node
         for declaration in state.resolved.spec.declarations
+        if isinstance(declaration, ast.WalkDecl | ast.MachineDecl)
         for node in ast.descendants(declaration)
         if isinstance(node, ast.Fork)
     ]

@@ -39,6 +39,9 @@ def check_machines(state: State) -> dict[str, Ways]:
     found = {}
     for symbol in state.resolved.symbols.machines.values():
         machine = symbol.of(ast.MachineDecl)
+        if not machine.states:
+            # The parser has said so.
+            continue
         flow = Flow(state, owner=symbol.name, is_machine=True)
         ways = Ways(machine=machine, states={s.name.text: s for s in reversed(machine.states)})
         if machine.condition is not None:

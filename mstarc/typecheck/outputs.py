@@ -67,6 +67,8 @@ def _check_emitted(
     logic = state.logic
     missing = _premise(state)
     for name in emitters:
+        if name not in machines:
+            return
         missing = logic.both(missing, _missing_in(symbol, machines[name], state))
     missing = logic.compose(missing, {f"wants {symbol.name}": TRUE})
     if missing == FALSE:

@@ -17,9 +17,16 @@ def check_reads(machines: Mapping[str, Ways], links: Links, state: State) -> Non
     """Check how each stream is read."""
     for ways in machines.values():
         _refuse_late_reads(ways, state)
+    everywhere = tuple(
+        node
+        for declaration in state.resolved.spec.declarations
+        if isinstance(declaration, ast.WalkDecl | ast.MachineDecl)
+        for node in ast.descendants(declaration)
+        if isinstance(node, ast.Mark | ast.Each)
+    )
     for stream in state.streams.values():
         symbol = state.resolved.symbols.streams[stream.name]
-        _refuse_missing_marks(symbol, stream, state)
+        _refuse_missing_marks(symbol, stream, everywhere, state)
         _refuse_silent(symbol, stream, machines, state)
     run = {walk for walks in links.walks.values() for walk in walks}
     for walk in state.walks.values():
@@ -40,9 +47,10 @@ def _report_idle(walk: WalkInfo, state: State) -> None:
     )
 
 
-def _refuse_missing_marks(symbol: Symbol, stream: StreamInfo, state: State) -> None:
+def _refuse_missing_marks(
+    symbol: Symbol, stream: StreamInfo, everywhere: tuple[ast.Mark | ast.Each, ...], state: State
+) -> None:
     """Refuse reads that wait for a mark that nothing ever sets."""
-    everywhere = [n for d in state.resolved.spec.declarations for n in ast.descendants(d)]
     set_marks = {
         node.mark.text
         for node in everywhere

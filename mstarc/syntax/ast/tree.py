@@ -2,18 +2,26 @@
 
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
+from typing import Any
 
 from mstarc.syntax.ast.base import Node
 
 
 def children(node: Node) -> Iterator[Node]:
     """The nodes directly under `node`, in the order of its fields."""
-    for item in fields(node):
-        value = getattr(node, item.name)
+    for name in _field_names(type(node)):
+        value = getattr(node, name)
         if isinstance(value, Node):
             yield value
         elif isinstance(value, tuple):
             yield from (entry for entry in value if isinstance(entry, Node))
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    # Trees are walked often, and `fields` builds its answer anew each time.
+    return tuple(item.name for item in fields(kind) if item.name != "span")
 
 
 def descendants(node: Node) -> Iterator[Node]:
