@@ -10,7 +10,8 @@ from mstarc.syntax.ast.base import Node
 
 def children(node: Node) -> Iterator[Node]:
     """The nodes directly under `node`, in the order of its fields."""
-    for name in _field_names(type(node)):
+    kind: Any = type(node)
+    for name in _field_names(kind):
         value = getattr(node, name)
         if isinstance(value, Node):
             yield value
