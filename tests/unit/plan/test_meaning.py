@@ -1,0 +1,310 @@
+"""A plan means what its program means: generated ranks over toys give what `interpret` gives."""
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+
+from mstarc import driver
+from mstarc.ir.interpret import Request, interpret
+from mstarc.ir.text import parse_program
+from mstarc.options import CompileOptions
+from mstarc.source import SourceFile
+from tests.support.golden import ROOT
+from tests.support.toy_ranks import run_plan
+
+HEAD = """mstar 1
+model toy
+config { stop : int = 2   few : int = 3 }
+request {
+  in  prompt : text
+  out out    : text via tok.text
+  out extra  : text via tok.text
+  opt length : int = 6 in 0 .. 40
+  opt loud   : bool = false
+}
+"""
+NODES = {
+    "tok": """
+node tok : host {
+  impl "toy:Tok"
+  op ids(prompt: text) -> (ids: i64[T])
+  op join(ids: i64[N]) -> (ids: i64[T])
+  op text(token: i64) -> (piece: text)  stateful
+}
+""",
+    "enc": """
+node enc : stateless {
+  impl "toy:Enc"
+  op fold(ids: i64[4]) -> (token: i64)
+  op mix(token: i64) -> (next: i64)
+}
+""",
+    "lm": """
+node lm : kv_cache {
+  impl "toy:Lm"
+  kv { layers = 1, heads = 1, head_dim = 8 }
+  op prefill(ids: i64[T]) -> (token: i64)  attends causal  writes
+  op step(token: i64) -> (next: i64)  attends causal  writes
+}
+""",
+    "small": """
+node small : kv_cache {
+  impl "toy:Small"
+  kv { layers = 1, heads = 1, head_dim = 8 }
+  op read(ids: i64[T]) -> (token: i64)  attends causal  writes
+  op prime(token: i64) -> (next: i64)  attends causal  writes
+  op step(token: i64) -> (next: i64)  attends causal  writes
+}
+""",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toy:
+    """A spec behind `HEAD`, and the options of requests."""
+
+    name: str
+    text: str
+    options: tuple[dict[str, Any], ...] = field(
+        default=({}, {"length": 0}, {"length": 1}, {"length": 25})
+    )
+
+
+TOYS = (
+    Toy(
+        name="collect and go on",
+        text="""
+walk write(ids: i64[T]) -> (all: i64[N]) {
+  first = lm.prefill(ids)
+  loop max length carry token = first collect all = word while token != stop {
+    word = token
+    emit out <- token
+    token = lm.step(token)
+  }
+}
+walk again(ids: i64[T]) { token = lm.prefill(ids)   emit extra <- token }
+machine go {
+  state begin { ids = tok.ids(prompt)   all = run write(ids)   next more }
+  state more { ids = tok.join(all)   run again(ids)   next done }
+}
+""",
+    ),
+    Toy(
+        name="collect at the pass's end",
+        text="""
+walk write(ids: i64[T]) -> (all: i64[N]) {
+  first = lm.prefill(ids)
+  loop max length carry token = first collect all = token while token != stop {
+    emit out <- token
+    token = lm.step(token)
+  }
+}
+walk again(ids: i64[T]) { token = lm.prefill(ids)   emit extra <- token }
+machine go {
+  state begin { ids = tok.ids(prompt)   all = run write(ids)   next more }
+  state more { ids = tok.join(all)   run again(ids)   next done }
+}
+""",
+    ),
+    Toy(
+        name="until",
+        text="""
+walk write(ids: i64[T]) {
+  first = lm.prefill(ids)
+  loop max length carry token = first {
+    emit out <- token
+    token = lm.step(token)
+  } until token == stop
+  emit extra <- token
+}
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+""",
+    ),
+    Toy(
+        name="as often as the request says",
+        text="""
+walk write(ids: i64[T]) {
+  first = lm.prefill(ids)
+  loop length times carry token = first {
+    emit out <- token
+    token = lm.step(token)
+  }
+  emit extra <- token
+}
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+""",
+    ),
+    Toy(
+        name="a loop in a loop",
+        text="""
+walk write(ids: i64[T]) {
+  first = lm.prefill(ids)
+  loop max length carry token = first while token != stop {
+    seed = small.prime(token)
+    loop few times carry c = seed collect rest = c { c = small.step(c) }
+    frame = concat(seed, rest)
+    code = enc.fold(frame)
+    emit out <- code
+    emit extra <- seed
+    token = lm.step(code)
+  }
+}
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+""",
+    ),
+    Toy(
+        name="a dynamic loop in a loop",
+        text="""
+walk write(ids: i64[T]) {
+  first = lm.prefill(ids)
+  loop max few carry token = first while token != 1 {
+    loop max length carry c = token while c != stop {
+      emit extra <- c
+      c = small.step(c)
+    }
+    emit out <- c
+    token = lm.step(c)
+  }
+}
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+""",
+    ),
+    Toy(
+        name="two values that change places",
+        text="""
+walk write(ids: i64[T]) {
+  a0 = lm.prefill(ids)
+  b0 = enc.mix(a0)
+  loop max length carry a = a0, b = b0 while a != stop {
+    emit out <- b
+    c = lm.step(a)
+    a = b
+    b = c
+  }
+  emit extra <- a
+  emit extra <- b
+}
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+""",
+    ),
+    Toy(
+        name="states by option",
+        text="""
+walk write(first: i64) {
+  loop max length carry token = first while token != stop {
+    emit out <- token
+    token = lm.step(token)
+  }
+}
+walk start(ids: i64[T]) -> (token: i64) { token = lm.prefill(ids) }
+walk shout(token: i64) { t = enc.mix(token)   emit extra <- t }
+machine go {
+  state begin { ids = tok.ids(prompt)   token = run start(ids)   next loudly if loud else plain }
+  state loudly { run shout(token)   next plain }
+  state plain { run shout(token)   run write(token)   next done }
+}
+""",
+        options=({}, {"loud": True}, {"loud": True, "length": 0}, {"length": 25}),
+    ),
+    Toy(
+        name="a stream between machines",
+        text="""
+stream codes : i64 chunk sliding(window = 4, stride = 2) tail drop empty skip
+walk write(ids: i64[T]) {
+  first = lm.prefill(ids)
+  loop max length carry token = first while token != stop {
+    send codes <- token
+    token = lm.step(token)
+  }
+}
+walk sound(window: i64[4]) {
+  t = enc.fold(window)
+  emit out <- t
+  u = enc.mix(t)
+  emit extra <- u
+}
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+machine hear { state listen { each codes as window run sound(window)   next done } }
+""",
+    ),
+    Toy(
+        name="clauses, read by the host",
+        text="""
+stream words : i64 chunk until(item in [5, 7], max = 4) tail short empty skip
+walk write(ids: i64[T]) {
+  first = lm.prefill(ids)
+  loop max length carry token = first while token != stop {
+    emit out <- token
+    send words <- token
+    token = lm.step(token)
+  }
+}
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+machine hear {
+  state listen {
+    each words as clause { ids = tok.join(clause)   run read(ids) }
+    next done
+  }
+}
+walk read(ids: i64[T]) { t = small.read(ids)   emit extra <- t }
+""",
+    ),
+)
+SPLITS = {
+    "together": {"tok": 0, "enc": 0, "lm": 0, "small": 0},
+    "one_apart": {"tok": 0, "enc": 0, "lm": 0, "small": 1},
+    "all_apart": {"tok": 2, "enc": 0, "lm": 1, "small": 3},
+}
+
+
+@pytest.mark.parametrize("toy", TOYS, ids=lambda toy: toy.name)
+def test_plan_means_what_its_program_means(toy: Toy) -> None:
+    used = [name for name in NODES if f"{name}." in toy.text]
+    text = HEAD + "".join(NODES[name] for name in used) + toy.text
+    deployments = tuple(
+        SourceFile(path=f"{name}.yaml", text=deployment_of(split, used))
+        for name, split in SPLITS.items()
+    )
+    spec = SourceFile(path="toy.mstar", text=text)
+    outcome = driver.compile_spec(spec, CompileOptions(deployments=deployments))
+    assert outcome.files is not None, [(d.code, d.message) for d in outcome.diagnostics]
+    for name in SPLITS:
+        check(outcome.files, name, toy.options)
+
+
+def test_voice_chat_means_what_its_program_means() -> None:
+    path = "specs/voice_chat.mstar"
+    spec = SourceFile(path=path, text=(ROOT / path).read_text(encoding="utf-8"))
+    placements = ("cpu", "2xcpu", "3xcpu")
+    outcome = driver.compile_spec(spec, CompileOptions(placements=placements))
+    assert outcome.files is not None
+    for placement in placements:
+        check(outcome.files, placement, ({}, {"max_tokens": 1}), input_name="question")
+
+
+def check(
+    files: Any, placement: str, options: tuple[dict[str, Any], ...], input_name: str = "prompt"
+) -> None:
+    """Compare what requests get, with machines taking turns in several orders."""
+    program = parse_program(files["program.mir"])
+    for seed in range(6):
+        for chosen in options:
+            inputs = {input_name: f"question {seed}"}
+            meant = interpret(program, Request(inputs=inputs, options=chosen))
+            assert meant.error is None
+            emits, streams = run_plan(
+                files, placement, program, inputs=inputs, options=chosen, order=Random(seed)
+            )
+            assert emits == dict(meant.emits)
+            assert streams == {name: h.items for name, h in meant.streams.items()}
+
+
+def deployment_of(split: dict[str, int], used: list[str]) -> str:
+    """A deployment with a group for each node; ranks that nobody uses are left out."""
+    numbers = sorted({split[name] for name in used})
+    groups = [
+        f"  - node_names: [{name}]\n    ranks: [{numbers.index(split[name])}]\n" for name in used
+    ]
+    return f"model: toy\nnode_groups:\n{''.join(groups)}"
