@@ -8,6 +8,7 @@ import pytest
 
 from mstarc import driver
 from mstarc.ir.interpret import Request, interpret
+from mstarc.ir.interpret.toys import landmarks
 from mstarc.ir.text import parse_program
 from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
@@ -292,7 +293,8 @@ def check(
     for seed in range(6):
         for chosen in options:
             inputs = {input_name: f"question {seed}"}
-            meant = interpret(program, Request(inputs=inputs, options=chosen))
+            request = Request(inputs=inputs, options=chosen, tokens=landmarks(program))
+            meant = interpret(program, request)
             assert meant.error is None
             emits, streams = run_plan(
                 files, placement, program, inputs=inputs, options=chosen, order=Random(seed)
