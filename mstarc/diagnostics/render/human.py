@@ -150,8 +150,8 @@ class _Writer:
     def _helps(self, fixed: list[ChangedLine]) -> list[str]:
         diagnostic = self.diagnostic
         helps = diagnostic.helps
-        if diagnostic.fix is not None and diagnostic.fix.message not in helps:
-            helps = (*helps, diagnostic.fix.message)
+        if diagnostic.fix is not None and not helps:
+            helps = (diagnostic.fix.message,)
         rows = self._facts("help", helps)
         if fixed:
             rows.append(self._bar())
