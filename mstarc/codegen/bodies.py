@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from mstarc.codegen.expressions import DeviceExprs, HostExprs
+from mstarc.codegen.expressions import DeviceExprs, HostExprs, constant_name
 from mstarc.codegen.pyrepr import LINE_LENGTH, layout_call, pyrepr
 from mstarc.ir.exprs import Const
 from mstarc.ir.types import Type
@@ -236,7 +236,11 @@ class _DeviceBody(_Body):
         index = "_" if repeat.index is None else identifier(repeat.index)
         for name in repeat.collects:
             self.add(f"{self.name(name)}_passes = []", depth=depth)
-        self.add(f"for {index} in range({repeat.passes}):", repeat.text, depth)
+        passes = str(repeat.passes)
+        if repeat.passes_name is not None:
+            passes = constant_name(repeat.passes_name)
+            self.writer.used.add(passes)
+        self.add(f"for {index} in range({passes}):", repeat.text, depth)
         for action in repeat.body:
             self._action(action, depth + 1)
         for name in repeat.collects:

@@ -32,6 +32,12 @@ class Shipped:
 SHIPPED: tuple[Shipped, ...] = (
     Shipped(name="orpheus", spec="specs/orpheus.mstar", placements=("cpu", "2xcpu")),
     Shipped(
+        name="orpheus_tiny",
+        spec="specs/orpheus.mstar",
+        placements=("cpu", "2xcpu"),
+        sizes="specs/tiny/orpheus.yaml",
+    ),
+    Shipped(
         name="voice_chat",
         spec="specs/voice_chat.mstar",
         placements=("cpu", "2xcpu", "3xcpu"),

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from mstarc.plan.actions import Action, CallOp, EmitValue, Repeat, SendItem, Test
-from mstarc.plan.plan import BranchPlan, DonePlan, HopPlan, RunStep, Step
+from mstarc.plan.plan import BranchPlan, DonePlan, HopPlan, LoopTarget, RunStep, Step
 
 
 def numbered(noun: str, names: Sequence[str]) -> str:
@@ -62,7 +62,7 @@ def step_doc(step: RunStep) -> str:
     if not tests:
         return text or "Keep what the next step reads"
     ahead = bool(_ahead(step.actions))
-    if step.role in ("pass", "end"):
+    if isinstance(step.then, LoopTarget) and step.then.kind == "again":
         rest = "behind the test, what the next pass begins with" if ahead else "then the test"
         return f"{text}; {rest}" if text else rest.capitalize()
     rest = "the loop's first test" if tests[0].condition is not None else "into the loop"
