@@ -14,6 +14,7 @@ from mstarc_runtime.engine.dtypes import torch_dtype
 from mstarc_runtime.engine.host import HostEngine
 from mstarc_runtime.engine.implementations import Implementations
 from mstarc_runtime.engine.kv_cache import (
+    GREEDY,
     BackendMaker,
     KVEngine,
     op_plans,
@@ -100,6 +101,7 @@ class RankBuilder:
         page_tokens: int,
     ) -> KVEngine:
         settings = self._settings
+        samplers = samplers or (GREEDY,)
         module = self._module(name, impl, weights)
         layout = CacheLayout(
             layers=layers,
@@ -127,7 +129,7 @@ class RankBuilder:
                 captured=settings.captured,
             ),
             settings=samplers,
-            ops=op_plans(masks, writes),
+            ops=op_plans(masks, writes, samplers, op_sampler),
         )
         self.parts.kv[name] = engine
         return engine

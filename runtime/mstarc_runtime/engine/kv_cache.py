@@ -25,6 +25,8 @@ from mstarc_runtime.plan_api import Sampler
 
 
 _ONE = [1]
+_DEFAULT = "default"
+GREEDY = Sampler(name=_DEFAULT)
 
 
 class BackendMaker(Protocol):
@@ -40,10 +42,11 @@ def reference_attention(cache: KVCache) -> AttentionBackend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpPlan:
-    """What an op does to its node's contexts."""
+    """What an op does to its node's contexts, and which sampler it means by the default one."""
 
     context: str
     mask: Mask
+    sampler: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +57,7 @@ class KVEngine:
     module: nn.Module
     cache: KVCache
     backend: AttentionBackend
-    samplers: Mapping[str, SamplerState]
+    samplers: dict[str, SamplerState]
     settings: tuple[Sampler, ...]
     ops: Mapping[str, OpPlan]
     _steps: dict[tuple[int, str], StepContext] = field(default_factory=dict)
@@ -106,7 +109,10 @@ class KVEngine:
         method: Callable[..., Any] = getattr(self.module, op)
         plan = self.ops[op]
 
+        samplers, own = self.samplers, self.samplers[plan.sampler]
+
         def call(batch: StepBatch, *arguments: Tensor) -> Any:
+            samplers[_DEFAULT] = own
             if batch.step.rows == "one":
                 return method(self._step_context(batch.bucket, plan.context), *arguments)
             return method(self._packed_context(batch, plan), *arguments)
@@ -140,10 +146,20 @@ class KVEngine:
         return context
 
 
-def op_plans(masks: Mapping[str, str], writes: Mapping[str, str]) -> dict[str, OpPlan]:
+def op_plans(
+    masks: Mapping[str, str],
+    writes: Mapping[str, str],
+    samplers: Sequence[Sampler],
+    op_sampler: Mapping[str, str],
+) -> dict[str, OpPlan]:
     """What a plan says about ops, by op."""
+    first = samplers[0].name
     return {
-        op: OpPlan(context=context, mask=_mask(masks.get(op, "causal")))
+        op: OpPlan(
+            context=context,
+            mask=_mask(masks.get(op, "causal")),
+            sampler=op_sampler.get(op, first),
+        )
         for op, context in writes.items()
     }
 
