@@ -79,7 +79,7 @@ def next_event(
     tail: Tail | None,
     cursor: Cursor,
     history: History,
-    stops: Callable[[Any], bool] = lambda item: False,  # noqa: ARG005 - no item stops
+    stops: Callable[[Any], bool] = lambda item: False,
 ) -> tuple[Event, Cursor] | None:
     """What the read gets next, and the cursor after it; None while that is not known yet.
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from random import Random
 
 from mstarc.ir.graph import InputField, OptionField, Program
-from mstarc.ir.interpret import Part, Request
+from mstarc.ir.interpret import Part, Request, landmarks
 from mstarc.ir.types import PartsType, ScalarType
 
 # Options are kept near their lowest values: they bound loops.
@@ -22,6 +22,7 @@ def requests_for(program: Program, count: int, seed: int = 0) -> Iterator[Reques
             inputs={field.name: _input(field, chance) for field in program.inputs},
             options={option.name: _option(option, chance) for option in program.options},
             wants=frozenset(wanted),
+            tokens=landmarks(program),
         )
 
 

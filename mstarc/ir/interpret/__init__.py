@@ -9,5 +9,6 @@ Start at `run.py`.
 
 from mstarc.ir.interpret.request import Outcome, Part, Request
 from mstarc.ir.interpret.run import interpret
+from mstarc.ir.interpret.toys import landmarks
 
-__all__ = ["Outcome", "Part", "Request", "interpret"]
+__all__ = ["Outcome", "Part", "Request", "interpret", "landmarks"]

@@ -20,12 +20,14 @@ class Part:
 class Request:
     """Inputs by name (a tuple of `Part`s for several media), options that differ from defaults.
 
-    `wants` None asks for every output that is not optional.
+    `wants` None asks for every output that is not optional. `tokens` are numbers that toy tokens
+    hit often, such as stop tokens (`landmarks` finds those of a program).
     """
 
     inputs: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     wants: frozenset[str] | None = None
+    tokens: tuple[int, ...] = ()
 
 
 class RequestError(Exception):

@@ -38,7 +38,7 @@ class _Interpreter:
         self.program = program
         self.evaluator = Evaluator(program, request)
         self.order = order
-        self.toys = Toys(program)
+        self.toys = Toys(request.tokens)
         self.nodes = {node.name: node for node in program.nodes}
         self.walks = {walk.name: walk for walk in program.walks}
         self.emits: dict[str, list[Any]] = {output.name: [] for output in program.outputs}

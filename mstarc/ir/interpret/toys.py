@@ -46,7 +46,7 @@ def digest(*parts: Any) -> int:
 
 
 def landmarks(program: Program) -> tuple[int, ...]:
-    """Numbers that conditions compare with: toy tokens hit them often, so that loops stop."""
+    """Numbers that the conditions of loops and policies compare with."""
     conditions: list[Expr | None] = [stream.policy.stop for stream in program.streams]
     for statement in all_statements(program):
         if isinstance(statement, Loop):
@@ -83,10 +83,10 @@ class Rows:
 
 
 class Toys:
-    """Makes values of types from digests."""
+    """Makes values of types from digests; every fifth number or so is one of `tokens`."""
 
-    def __init__(self, program: Program) -> None:
-        self.landmarks = landmarks(program)
+    def __init__(self, tokens: tuple[int, ...]) -> None:
+        self.tokens = tokens
 
     def value(self, type_: Type, seed: int, sizes: Mapping[str, int]) -> Any:
         """A value of a type."""
@@ -124,8 +124,8 @@ class Toys:
                 return f"value {seed % 1000}"
 
     def _number(self, seed: int) -> int:
-        if self.landmarks and seed % 5 == 0:
-            return self.landmarks[seed // 5 % len(self.landmarks)]
+        if self.tokens and seed % 5 == 0:
+            return self.tokens[seed // 5 % len(self.tokens)]
         return seed % 1000
 
 

@@ -182,4 +182,4 @@ class Cursor:
             path = json.JSONDecoder(strict=False).raw_decode(place)[0]
             place = place.rsplit('":')[-1]
         first, last = place.split(":")
-        return Span(path=path or self.file.path, start=int(first), end=int(last))
+        return Span(path=self.file.path if path is None else path, start=int(first), end=int(last))

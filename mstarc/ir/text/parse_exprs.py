@@ -278,10 +278,11 @@ def parse_type(cursor: Cursor) -> Type:
 
 def _parse_type_atom(cursor: Cursor) -> Type:
     if cursor.accept("["):
-        kinds = [_parse_media(cursor)]
-        while cursor.accept("|"):
+        kinds: list[MediaType] = []
+        while not cursor.accept("]"):
             kinds.append(_parse_media(cursor))
-        cursor.expect("]")
+            if not cursor.at("]"):
+                cursor.expect("|")
         return PartsType(tuple(kinds))
     if cursor.accept("("):
         fields: list[tuple[str, Type]] = []
