@@ -47,7 +47,7 @@ class Rank0(Rank):
         self.frontend = b.host(
             "frontend",
             impl="orpheus:Frontend",
-            weights=Weights(source="canopylabs/orpheus-3b-0.1-ft"),
+            weights=Weights(source="random", config={"first_code_id": 128}),
         )
         self.lm = b.kv_cache(
             "lm",
