@@ -35,9 +35,11 @@ ci: fmt-check lint types arch check-generated test ## Everything that must hold,
 fmt: $(READY) ## Write the code in its one form
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/mstarc fmt specs/*.mstar
 
-fmt-check: $(READY)
+fmt-check: $(READY) ## Check that code and specs are in that form
 	$(BIN)/ruff format --check .
+	$(BIN)/mstarc fmt --check specs/*.mstar
 
 lint: $(READY) ## Look for likely mistakes in the code
 	$(BIN)/ruff check .
