@@ -37,5 +37,5 @@ def test_every_rule_has_a_method_that_builds_it() -> None:
 @pytest.mark.parametrize("name", [name for name in NODES if name != "Node"])
 def test_every_form_of_the_tree_comes_from_the_grammar(name: str) -> None:
     """That each is printed, too, is what the round trip and `assert_never` are for."""
-    builders = "\n".join(path.read_text() for path in sorted(SYNTAX.glob("build*.py")))
-    assert f"ast.{name}(" in builders
+    sources = "\n".join(path.read_text() for path in sorted(SYNTAX.glob("*.py")))
+    assert f"ast.{name}(" in sources
