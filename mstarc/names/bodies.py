@@ -17,7 +17,7 @@ from mstarc.names.expressions import (
     resolve_type,
     resolve_value,
 )
-from mstarc.names.scope import Scope, Uses
+from mstarc.names.scope import Scope, Uses, report_unknown
 from mstarc.names.symbols import KIND_WORDS, Symbol
 from mstarc.syntax import ast
 
@@ -254,4 +254,8 @@ class _Bodies:
         if self._machine is None:
             return
         states = self._uses.symbols.states[self._machine.name.text]
-        self._uses.use(target, states, "MS0206", f"state of `{self._machine.name.text}` named")
+        if target.text in states:
+            self._uses.found[target] = states[target.text]
+            return
+        what = f"state of `{self._machine.name.text}` named"
+        report_unknown(target, (*states, "done"), "MS0206", what, self._uses.sink)

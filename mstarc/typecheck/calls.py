@@ -311,14 +311,18 @@ def _report(
         # In a machine a value that is not there on some way has not been set on it.
         is_unset = values.is_machine and held is not None and not _may_be_none(held.type)
         what = "may not be set" if is_unset else "may be none"
+        verb = "set" if is_unset else "there"
         diagnostic = Diagnostic(
             code="MS0516" if is_unset else "MS0307",
             message=f"`{text}` {what} where `{signature.title}` needs it",
             primary=Label(
-                span=expr.span, text=f"there only if `{when}`" if when else "not always there"
+                span=expr.span, text=f"{verb} only if `{when}`" if when else f"not always {verb}"
             ),
             helps=(
-                "use it under the condition that it is there, or let the parameter be `or none`",
+                "set it on every way to this place"
+                if is_unset
+                else "use it under the condition that it is there, or let the parameter be "
+                "`or none`",
             ),
         )
         if held is not None:

@@ -154,6 +154,8 @@ class Fitter:
         if known == size:
             return None
         where = "its dim" if len(whole.dims) == 1 else f"dim {axis + 1} of {len(whole.dims)}"
+        if str(known) == str(size):
+            return Misfit("MS0305", f"`{found}`: {where} is another `{size}`, of any length")
         return Misfit("MS0305", f"`{found}`: {where} is {_size(size)}, not {_size(known)}")
 
     def _solve(self, known: Dim, size: Dim, left: list[DimVar]) -> bool:

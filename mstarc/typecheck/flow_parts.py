@@ -98,7 +98,7 @@ def check_match(flow: "Flow", match: ast.Match, env: Env) -> None:
             Diagnostic(
                 code="MS0518",
                 message=f"a part may be {listed}, and no arm takes it",
-                primary=Label(span=match.span, text="not every kind is matched"),
+                primary=Label(span=match.subject.span, text="not every kind is matched"),
                 helps=tuple(f"add `{kind}(x) {{ … }}`" for kind in missing),
             )
         )

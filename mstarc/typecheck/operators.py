@@ -155,7 +155,9 @@ def _refuse_tensor(span: Span, expr: ast.Expr, state: State) -> None:
             code="MS0317",
             message=f"`{text_of(expr)}` computes with tensors",
             primary=Label(span=span, text="arithmetic on tensors belongs in an op"),
-            notes=("walks say what flows where; `slice`s, `stack`, `concat` and `repeat` reshape",),
+            notes=(
+                "a walk says what flows where, and reshapes: indices, `stack`, `concat`, `repeat`",
+            ),
             helps=("give a node an op that computes this",),
         )
     )

@@ -21,7 +21,6 @@ PARAMETERS = {
     "until": ("condition", "max"),
 }
 _OPTIONAL = ("ramp",)
-_FOREIGN = {"hop": "stride", "step": "stride", "overlap": "context", "interval": "stride"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +218,8 @@ def _match(policy: ast.Policy, state: State) -> _Given | None:
         else:
             name = arg.name.text
             if name not in names:
-                foreign = _FOREIGN.get(name)
-                helps = (f"`{foreign}` is the word for it",) if foreign in names else ()
                 what = f"setting of `{kind}` named"
-                report_unknown(arg.name, names, "MS0220", what, state.sink, helps=helps)
+                report_unknown(arg.name, names, "MS0220", what, state.sink)
                 good = False
                 continue
         if name in args:
