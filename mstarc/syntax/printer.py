@@ -6,6 +6,7 @@ the tree: indentation, spaces, columns (`layout`), parentheses (`print_exprs`).
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -55,6 +56,7 @@ class _Printer:
         self.rows: list[Row] = []
         self.comments: list[Comment] = []
         self.next_comment = 0
+        self.braces: list[int] = []
         self.doc_starts: dict[int, int] = {}
         self.indent = 0
         self.last_end = 0
@@ -70,6 +72,7 @@ class _Printer:
             if getattr(node, "doc", None) is not None
         }
         docs = {start: c for start, c in attached_docs(read).items() if start in documented}
+        self.braces = [token.start for token in read.tokens if token.text == "{"]
         self.doc_starts = {start: comments[0].start for start, comments in docs.items()}
         printed_as_docs = {comment.start for comments in docs.values() for comment in comments}
         self.comments = [c for c in read.comments if c.start not in printed_as_docs]
@@ -88,6 +91,8 @@ class _Printer:
             start = self._start(decl)
             is_long = not self._is_flat(decl, decl_text(decl)) and _has_block(decl)
             self._declaration_gap(was_long=was_long or is_long or number == 0, start=start)
+            if not _has_block(decl):
+                self._inner_comments(decl)
             self._doc(decl)
             self._declaration(decl)
             was_long = is_long or len(self.rows) - rows_before > 2 + _doc_lines(decl)
@@ -142,12 +147,19 @@ class _Printer:
             if not comment.own_line and self._attach(comment):
                 continue
             self._gap(comment.start)
-            self.rows.append(Row(indent=self.indent, cells=(), comment=self._margin(comment.text)))
+            self.rows.append(Row(indent=self.indent, cells=(), comment=self._own_line(comment)))
             self.last_end = max(self.last_end, comment.end)
             self.is_open = False
             self.next_comment += 1
         if start <= len(self.text):
             self._gap(start)
+
+    def _own_line(self, comment: Comment) -> str:
+        """A comment as a line; one that stood elsewhere must not become documentation."""
+        text = comment.text
+        if not comment.own_line or comment.start < self.last_end:
+            text = "#" + text.lstrip("#")
+        return self._margin(text)
 
     def _margin(self, text: str) -> str:
         return " " * self.indent + text
@@ -176,13 +188,15 @@ class _Printer:
             comment = self.comments[index]
             if not comment.own_line:
                 break
-            self.rows.append(Row(indent=self.indent, cells=(), comment=self._margin(comment.text)))
+            text = self._margin("#" + comment.text.lstrip("#"))
+            self.rows.append(Row(indent=self.indent, cells=(), comment=text))
             index += 1
         self.next_comment = index
 
     def _one_row(self, node: ast.Node, cells: tuple[str, ...], kind: str = "") -> None:
-        self._begin(node)
+        self._before(self._start(node))
         self._inner_comments(node)
+        self._doc(node)
         self._row(cells, end=node.span.end, kind=kind)
 
     def _is_flat(self, node: ast.Node, text: str) -> bool:
@@ -213,12 +227,15 @@ class _Printer:
             if not comment.own_line and self._attach(comment):
                 continue
             self._gap(comment.start)
-            self.rows.append(Row(indent=self.indent, cells=(), comment=self._margin(comment.text)))
+            self.rows.append(Row(indent=self.indent, cells=(), comment=self._own_line(comment)))
             self.last_end = max(self.last_end, comment.end)
             self.next_comment += 1
 
     def _open(self, header: str, start: int) -> None:
-        self._row((f"{header} {{",), end=start)
+        """A header and its brace, the first one from `start` on."""
+        brace = bisect_left(self.braces, start)
+        end = self.braces[brace] + 1 if brace < len(self.braces) else start
+        self._row((f"{header} {{",), end=end)
         self.is_open = True
         self.indent += STEP
 
@@ -233,11 +250,9 @@ class _Printer:
         kind = ""
         match decl:
             case ast.Let():
-                self._inner_comments(decl)
                 self._row(let_cells(decl), end=decl.span.end, kind="let")
                 return
             case ast.NeedDecl() | ast.TableDecl() | ast.FoldedDecl() | ast.StreamDecl():
-                self._inner_comments(decl)
                 self._row((text,), end=decl.span.end, kind=kind)
                 return
         if self._is_flat(decl, text):
@@ -305,7 +320,7 @@ class _Printer:
     # Statements.
 
     def _block(self, header: str, block: ast.Block) -> None:
-        self._open(header, block.span.start + 1)
+        self._open(header, block.span.start)
         self._statements(block.statements)
         self.indent -= STEP
 
