@@ -8,9 +8,7 @@ from mstarc.diagnostics import DiagnosticSink
 from mstarc.resources import grammar_folder, specs_folder
 from mstarc.source import SourceFile
 from mstarc.syntax import ast
-from mstarc.syntax.build import TreeBuilder
 from mstarc.syntax.parser import parse
-from mstarc.syntax.tables import TABLES_FILE, load_tables, tables_text
 
 GRAMMAR = (grammar_folder() / "mstar.lark").read_text(encoding="utf-8")
 
@@ -42,20 +40,6 @@ def tree(text: str) -> ast.Spec:
     assert not sink.diagnostics
     assert spec is not None
     return spec
-
-
-def test_tables_are_those_of_the_grammar() -> None:
-    if find_spec("interegular") is None:
-        pytest.skip("interegular is not installed")
-    assert TABLES_FILE.read_text(encoding="utf-8") == tables_text(GRAMMAR), (
-        "run `python -m mstarc.syntax.tables`"
-    )
-
-
-def test_every_rule_has_a_method() -> None:
-    for rule in load_tables().rules:
-        if not rule.origin.startswith("_") and not rule.passes_single:
-            assert hasattr(TreeBuilder, rule.callback), rule.callback
 
 
 def test_lark_accepts_what_the_parser_accepts() -> None:
