@@ -1,6 +1,6 @@
 """The committed plans of the shipped specs: `make generate` writes them, `--check` compares.
 
-A plan is compiled in memory and laid beside `generated/<name>/`; what is there must be exactly that.
+A plan is compiled in memory and held against `generated/<name>/`, which must be exactly that.
 """
 
 import sys

@@ -12,7 +12,8 @@
     -- after
     program "m" …
 
-`options` (`placement`, `graphs: required`) and `deployment` (the text of a deployment file) may be left out.
+`options` (`placement`, `graphs: required`) and `deployment` (the text of a deployment file) may be
+left out.
 `diagnostics` in the place of `after` holds what the pass reports when it refuses the program.
 """
 
