@@ -70,8 +70,7 @@ class _Layout:
             walks = self.walks_of(group)
             for name in group.nodes:
                 node = self.node_of(name)
-                if node is not None:
-                    self.check_walks(name, node, group, walks)
+                if node is not None and self.has_effect(name, node, group, walks):
                     placed.setdefault(node.name, []).append(_Placed(name, group, walks))
         for node_name, entries in placed.items():
             self.check_node(self.nodes[node_name], entries)
@@ -149,21 +148,34 @@ class _Layout:
         self.unknown("MS0608", "node", name, [*self.nodes, *self.folded, *self.contexts])
         return None
 
-    def check_walks(
+    def has_effect(
         self, name: Named, node: Node, group: Group, walks: frozenset[str] | None
-    ) -> None:
+    ) -> bool:
+        """Whether a walk of the group calls the node. Names without an effect are warned about."""
+        called = self.called_in.get(node.name, frozenset())
+        if any(walk.value not in self.walks for walk in group.walks or ()):
+            # Reported already, and perhaps the one that calls it.
+            return True
+        if walks is not None and called and not walks & called:
+            message = f"no walk of its group calls node `{name.value}`"
+            listed = ", ".join(f"`{walk}`" for walk in sorted(called))
+            self.warn(name.span, message, f"{listed} {'call' if len(called) > 1 else 'calls'} it")
+            return False
         for walk in group.walks or ():
             walk_name = self.walks.get(walk.value)
-            if walks and walk_name in walks and walk_name not in self.called_in.get(node.name, ()):
-                others = [other.value for other in group.nodes if other is not name]
-                if any(self.is_called(other, walk_name) for other in others):
-                    continue
-                message = f"walk `{walk.value}` does not call node `{name.value}`"
-                primary = Label(span=walk.span, text="naming it here has no effect")
-                self.sink.report(Diagnostic(code="MS0619", message=message, primary=primary))
+            if walk_name is None or any(self.is_called(n, walk_name) for n in group.nodes):
+                continue
+            message = f"walk `{walk.value}` calls no node of its group"
+            self.warn(walk.span, message, "naming it here has no effect")
+        return True
 
-    def is_called(self, name: str, walk: str) -> bool:
-        return name in self.nodes and walk in self.called_in.get(self.nodes[name].name, ())
+    def warn(self, span: Span, message: str, label: str) -> None:
+        primary = Label(span=span, text=label)
+        self.sink.report(Diagnostic(code="MS0619", message=message, primary=primary))
+
+    def is_called(self, name: Named, walk: str) -> bool:
+        node = self.nodes.get(name.value)
+        return node is not None and walk in self.called_in.get(node.name, frozenset())
 
     def check_node(self, node: Node, entries: list[_Placed]) -> None:
         first = entries[0]

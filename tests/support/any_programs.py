@@ -6,9 +6,10 @@ a field that is added to one is covered at once.
 
 import types
 import typing
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
+from importlib import import_module
 from random import Random
 from typing import Any, Literal, Union
 
@@ -37,10 +38,14 @@ def any_program(seed: int) -> Program:
     return program
 
 
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    return dict(_hint_items(cls.__module__, cls.__name__))
+
+
 @cache
-def _hints(cls: Hashable) -> dict[str, Any]:
-    assert isinstance(cls, type)
-    return typing.get_type_hints(cls)
+def _hint_items(module: str, name: str) -> tuple[tuple[str, Any], ...]:
+    cls = getattr(import_module(module), name)
+    return tuple(typing.get_type_hints(cls).items())
 
 
 @cache
