@@ -20,7 +20,7 @@ from mstarc.plan.actions import (
     Test,
     definitions_of,
 )
-from mstarc.plan.naming import identifier
+from mstarc.plan.naming import attribute, identifier
 from mstarc.plan.plan import Constant, RankPlan, RunStep, Variable
 from mstarc.plan.signatures import Signatures, has_free_dim
 from mstarc.plan.step_facts import defined_in, used_in
@@ -57,12 +57,12 @@ class BodyWriter:
         """The lines of a step's prepare method; none where it needs none."""
         lines = []
         for grow in step.grows:
-            rows = str(grow.rows) if grow.of is None else f"self.{_attribute(grow.of)}.lengths(b)"
+            rows = str(grow.rows) if grow.of is None else f"self.{attribute(grow.of)}.lengths(b)"
             arguments = ["b", rows]
             contexts = self.signatures.nodes[grow.node].contexts
             if contexts and grow.context != contexts[0].name:
                 arguments.append(f"context={pyrepr(grow.context)}")
-            lines.append(f"        self.{_attribute(grow.node)}.grow({', '.join(arguments)})")
+            lines.append(f"        self.{attribute(grow.node)}.grow({', '.join(arguments)})")
         return tuple(lines)
 
     def constant(self, const: Const) -> str:
@@ -71,10 +71,6 @@ class BodyWriter:
         assert isinstance(numbers, tuple)
         found: Constant = next(c for c in self.rank.constants if c.value == numbers)
         return found.name
-
-
-def _attribute(name: str) -> str:
-    return identifier(name)
 
 
 class _Body:
@@ -168,7 +164,7 @@ class _DeviceBody(_Body):
                 self.add(f"{targets} = {values}", depth=depth)
             case Read(stream=stream, result=result):
                 method = "pack" if result in self.step.packed else "window"
-                code = f"{self.name(result)} = self.{_attribute(stream)}.{method}(b)"
+                code = f"{self.name(result)} = self.{attribute(stream)}.{method}(b)"
                 self.add(code, self._shape(result), depth)
             case SendItem():
                 self._send(action, depth)
@@ -204,7 +200,7 @@ class _DeviceBody(_Body):
         if call.context is not None:
             arguments.append(f"context={pyrepr(call.context)}")
         results = ["_" if name is None else self.name(name) for name in call.results]
-        head = f"self.{_attribute(call.node)}.{identifier(call.op)}"
+        head = f"self.{attribute(call.node)}.{identifier(call.op)}"
         if any(name is not None for name in call.results):
             head = f"{', '.join(results)} = {head}"
         comment = ", ".join("" if n is None else self._shape(n) for n in call.results)
@@ -220,7 +216,7 @@ class _DeviceBody(_Body):
             arguments.append(_where(send.masked, send.when)[2:])
         if send.ends is not None:
             arguments.append(f"ends={self.exprs.render(send.ends)}")
-        head = f"self.{_attribute(send.stream)}.append"
+        head = f"self.{attribute(send.stream)}.append"
         text = layout_call(head, arguments, INDENT + 4 * depth)
         self.add(text, "" if "\n" in text else f"send {send.text}", depth)
 
@@ -267,13 +263,13 @@ class _HostBody(_Body):
         match action:
             case CallOp():
                 results = ["_" if name is None else self.name(name) for name in action.results]
-                head = f"self.{_attribute(action.node)}.{identifier(action.op)}"
+                head = f"self.{attribute(action.node)}.{identifier(action.op)}"
                 if any(name is not None for name in action.results):
                     head = f"{', '.join(results)} = {head}"
                 arguments = [self.exprs.render(argument) for argument in action.arguments]
                 self.add(layout_call(head, arguments, INDENT))
             case Read(stream=stream, result=result):
-                code = f"{self.name(result)} = self.{_attribute(stream)}.chunk(job)"
+                code = f"{self.name(result)} = self.{attribute(stream)}.chunk(job)"
                 self.add(code, type_text(self.type_of(result)))
             case EmitValue(output=output, value=value):
                 self.add(f"job.emit({pyrepr(output)}, {self.exprs.render(value)})")

@@ -41,17 +41,17 @@ from mstarc.ir.graph import (
     Value,
     When,
 )
-from mstarc.ir.types import TensorType, Type
+from mstarc.ir.types import Type
 from mstarc.ir.walking import definitions_of, statements_of, subexpressions
-from mstarc.plan.actions import CallOp, EmitValue, Move, Read, SendItem, substitute
+from mstarc.plan.actions import CallOp, Move, Read, SendItem, substitute
 from mstarc.plan.draft import Drafting, Place
+from mstarc.plan.effects import EffectFlattener
 from mstarc.plan.loops import LoopFlattener
 from mstarc.plan.refuse import not_built
+from mstarc.plan.scope import Scope
 from mstarc.plan.signatures import Signatures
 from mstarc.plan.words import (
     call_text,
-    emit_text,
-    send_text,
     spec_expr,
 )
 from mstarc.source import SourceFile, Span
@@ -65,20 +65,6 @@ _CONSTRUCTS: dict[type, str] = {
     Release: "`release`",
     Pull: "`pull`",
 }
-
-
-class Scope:
-    """The names that a body sees: values of a walk, or registers. `prefix` makes them unique."""
-
-    def __init__(self, place: Place, prefix: str) -> None:
-        self.place = place
-        self.prefix = prefix
-        self.values: dict[str, Expr] = {}
-
-    @property
-    def is_machine(self) -> bool:
-        """Whether names are the machine's registers."""
-        return self.place.walk is None
 
 
 class Flattener:
@@ -103,6 +89,7 @@ class Flattener:
         self.hints: dict[str, str] = {}
         self.registers: dict[str, Expr] = {}
         self.loops = LoopFlattener(self)
+        self.effects = EffectFlattener(self)
         self.drafting = Drafting(
             signatures,
             {site: region.name for region in program.regions for site in region.sites},
@@ -156,7 +143,7 @@ class Flattener:
         if go.otherwise is None:
             raise InternalError("a transition without `else`", stage="plan", span=go.span)
         name = f"{self.machine.name}.{state.name}.next"
-        self.branch(scope, go.condition, name, go.span)
+        self.effects.branch(scope, go.condition, name, go.span)
         draft = self.drafting.current
         assert draft is not None
         draft.text = f"next {go.target} if {spec_expr(go.condition)} else {go.otherwise}"
@@ -219,9 +206,9 @@ class Flattener:
             case SetRegister(result=result, value=value, span=span):
                 self.assign(result, self.expr(value, scope), scope, span)
             case Send():
-                self.send(statement, scope, masked=masked)
+                self.effects.send(statement, scope, masked=masked)
             case Emit():
-                self.emit(statement, scope, masked=masked)
+                self.effects.emit(statement, scope, masked=masked)
             case Loop():
                 self.loops.loop(statement, scope)
             case When():
@@ -296,72 +283,6 @@ class Flattener:
             pairs.append((self.define(result, scope), value))
         self.move(pairs, scope, run.span)
 
-    def send(self, send: Send, scope: Scope, *, masked: bool) -> None:
-        """Send one item a row."""
-        stream = self.streams[send.stream]
-        if len(send.values) != 1 or not isinstance(stream.item, TensorType):
-            raise not_built("a stream of several tensors an item", send.span)
-        value = self.expr(send.values[0], scope)
-        ends = None
-        if stream.policy.stop is not None:
-            ends = substitute(stream.policy.stop, {"item": value})
-        self.drafting.device(self.drafting.rank, scope.place, self.line(send.span))
-        self.drafting.add(
-            SendItem(
-                stream=send.stream,
-                value=value,
-                ends=ends,
-                masked=masked,
-                when=self._condition(send.condition, scope, send.span, f"send_{send.stream}"),
-                text=send_text(send),
-            )
-        )
-
-    def emit(self, emit: Emit, scope: Scope, *, masked: bool) -> None:
-        """Hand a value to the client, from a host step where it is one's."""
-        value = self.expr(emit.value, scope)
-        draft = self.drafting.current
-        on_host = draft is not None and draft.kind == "host" and emit.condition is None
-        if masked or not on_host:
-            self.drafting.device(self.drafting.rank, scope.place, self.line(emit.span))
-        self.drafting.add(
-            EmitValue(
-                output=emit.output,
-                value=value,
-                masked=masked,
-                when=self._condition(emit.condition, scope, emit.span, f"emit_{emit.output}"),
-                text=emit_text(emit),
-            )
-        )
-
-    def _condition(self, condition: Expr | None, scope: Scope, span: Span, what: str) -> str | None:
-        if condition is None or (isinstance(condition, Const) and condition.value):
-            return None
-        return self._derive(condition, scope, span, f"{scope.place.state}.{what}")
-
-    def _derive(self, condition: Expr, scope: Scope, span: Span, name: str) -> str:
-        expr = self.expr(condition, scope)
-        for part in subexpressions(expr):
-            if isinstance(part, Local | LoopIndex | PartAttribute):
-                raise not_built(
-                    "a condition that changes from pass to pass",
-                    span,
-                    f"`{spec_expr(condition)}` is not known when the request is admitted",
-                )
-        full = name if name.startswith(self.machine.name) else f"{self.machine.name}.{name}"
-        while self.derived.get(full, expr) != expr:
-            full += "_"
-        self.derived[full] = expr
-        return full
-
-    def branch(self, scope: Scope, condition: Expr, name: str, span: Span) -> None:
-        """A step that chooses by what admission has computed."""
-        derived = self._derive(condition, scope, span, name)
-        rank = self.drafting.rank
-        draft = self.drafting.start("branch", rank, scope.place, self.line(span))
-        draft.test = derived
-        draft.text = f"when {spec_expr(condition)}"
-
     def _when(self, when: When, scope: Scope) -> None:
         if isinstance(when.condition, Const):
             taken = when.then if when.condition.value else when.otherwise
@@ -372,7 +293,7 @@ class Flattener:
             return
         place = scope.place
         name = f"{place.machine}.{place.walk or place.state}.when"
-        self.branch(scope, when.condition, name, when.span)
+        self.effects.branch(scope, when.condition, name, when.span)
         draft = self.drafting.current
         assert draft is not None
         join = self.drafting.label()

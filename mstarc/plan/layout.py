@@ -15,7 +15,7 @@ from mstarc.plan.draft import Draft, Goto, Label
 from mstarc.plan.flatten import Flattener
 from mstarc.plan.holdings import Holdings, rank_plan
 from mstarc.plan.liveness import Flow, apply_names, coalesce
-from mstarc.plan.naming import step_names, variable_names
+from mstarc.plan.naming import attribute, step_names, variable_names
 from mstarc.plan.plan import (
     BranchPlan,
     DonePlan,
@@ -70,7 +70,13 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
     groups: dict[str, list[str]] = {}
     for name, group in merged.items():
         groups.setdefault(group, []).append(name)
-    names = variable_names(flattener.machine.name, groups, flattener.hints, flattener.loops.carried)
+    names = variable_names(
+        flattener.machine.name,
+        groups,
+        flattener.hints,
+        flattener.loops.carried,
+        _attributes(program),
+    )
     apply_names(flow.drafts, {name: names[group][0] for name, group in merged.items()})
     _drop_empty(flow)
     flow.solve()
@@ -105,6 +111,12 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
         names=step_names(flow.drafts),
         variables=variables,
     )
+
+
+def _attributes(program: Program) -> frozenset[str]:
+    """The attributes of nodes, streams and config lists on a rank."""
+    names = [item.name for item in (*program.nodes, *program.streams)]
+    return frozenset(map(attribute, [*names, *(name for name, _ in program.config)]))
 
 
 def _drop_empty(flow: Flow) -> None:

@@ -21,10 +21,11 @@ from mstarc.ir.walking import statements_of, subexpressions
 from mstarc.plan.actions import Action, CallOp, Gather, Keep, Move, Repeat, Reset, Test
 from mstarc.plan.draft import LoopEdge
 from mstarc.plan.refuse import not_built
+from mstarc.plan.scope import Scope
 from mstarc.plan.words import loop_text, spec_expr
 
 if TYPE_CHECKING:
-    from mstarc.plan.flatten import Flattener, Scope
+    from mstarc.plan.flatten import Flattener
 
 
 class LoopFlattener:
@@ -39,7 +40,7 @@ class LoopFlattener:
         self.carried: set[str] = set()
         self._names: set[str] = set()
 
-    def loop(self, loop: Loop, scope: "Scope") -> None:
+    def loop(self, loop: Loop, scope: Scope) -> None:
         """Cut a loop into passes, or repeat it in place."""
         # Named either way: a loop has one name in all placements.
         name = self._name(loop, scope)
@@ -70,7 +71,7 @@ class LoopFlattener:
             and len({regions.get(call.site) for call in calls}) == 1
         )
 
-    def _repeat(self, loop: Loop, scope: "Scope") -> None:
+    def _repeat(self, loop: Loop, scope: Scope) -> None:
         flattener = self.flattener
         drafting = flattener.drafting
         calls = [s for s in statements_of(loop.body) if isinstance(s, Call)]
@@ -101,7 +102,7 @@ class LoopFlattener:
         )
         self._results(loop, scope)
 
-    def _room_for(self, loop: Loop, calls: list[Call], scope: "Scope") -> None:
+    def _room_for(self, loop: Loop, calls: list[Call], scope: Scope) -> None:
         """Open the step that holds the whole loop: its first call decides whether it is new."""
         drafting = self.flattener.drafting
         rank = calls[0].ranks[0]
@@ -113,7 +114,7 @@ class LoopFlattener:
 
     # Cut into passes
 
-    def _cut(self, loop: Loop, scope: "Scope", name: str) -> None:
+    def _cut(self, loop: Loop, scope: Scope, name: str) -> None:
         flattener = self.flattener
         drafting = flattener.drafting
         home = flattener.first_rank(loop.body)
@@ -200,14 +201,14 @@ class LoopFlattener:
             and all(isinstance(value, Local) and value.name in copies for value in values)
         )
 
-    def _gather(self, loop: Loop, scope: "Scope") -> None:
+    def _gather(self, loop: Loop, scope: Scope) -> None:
         flattener = self.flattener
         for collect in loop.collects:
             value = flattener.expr(_at_pass_end(loop, collect.value), scope)
             collector = flattener.define(collect.result, scope)
             flattener.drafting.add(Gather(collector=collector, value=value))
 
-    def _test(self, loop: Loop, scope: "Scope", early: tuple[Statement, ...]) -> None:
+    def _test(self, loop: Loop, scope: Scope, early: tuple[Statement, ...]) -> None:
         """The test before a pass, and what the pass does before its first call."""
         flattener = self.flattener
         assert loop.condition is not None
@@ -224,19 +225,19 @@ class LoopFlattener:
         flattener.drafting.add(Test(condition=condition, negate=False, used=used, text=text))
         if not used:
             return
-        ahead = type(scope)(scope.place, f"{scope.prefix}next.")
+        ahead = Scope(scope.place, f"{scope.prefix}next.")
         ahead.values = dict(scope.values)
         for statement in early:
             flattener.statement(statement, ahead, masked=True)
 
-    def _set_carries(self, loop: Loop, scope: "Scope") -> None:
+    def _set_carries(self, loop: Loop, scope: Scope) -> None:
         flattener = self.flattener
         initial = [flattener.expr(carry.initial, scope) for carry in loop.carries]
         names = [flattener.define(carry.value, scope) for carry in loop.carries]
         self.carried.update(names)
         self._move(names, initial)
 
-    def _yield(self, loop: Loop, scope: "Scope") -> None:
+    def _yield(self, loop: Loop, scope: Scope) -> None:
         flattener = self.flattener
         values = [flattener.expr(value, scope) for value in loop.yields]
         names = [scope.prefix + carry.value.name for carry in loop.carries]
@@ -252,12 +253,12 @@ class LoopFlattener:
             text = ", ".join(f"{name} = {spec_expr(value)}" for name, value in pairs)
             self.flattener.drafting.add(Move(pairs=pairs, text=text))
 
-    def _results(self, loop: Loop, scope: "Scope") -> None:
+    def _results(self, loop: Loop, scope: Scope) -> None:
         """After a loop its results are the carried variables, which nothing sets any more."""
         for result, carry in zip(loop.results, loop.carries, strict=True):
             scope.values[result.name] = Local(scope.prefix + carry.value.name)
 
-    def _name(self, loop: Loop, scope: "Scope") -> str:
+    def _name(self, loop: Loop, scope: Scope) -> str:
         place = scope.place
         base = f"{place.machine}.{place.walk or place.state}"
         name, count = base, 1
@@ -267,7 +268,7 @@ class LoopFlattener:
         self._names.add(name)
         return name
 
-    def _check_bound(self, loop: Loop, scope: "Scope") -> None:
+    def _check_bound(self, loop: Loop, scope: Scope) -> None:
         bound = self.flattener.expr(loop.bound, scope)
         if any(isinstance(part, Local | LoopIndex) for part in subexpressions(bound)):
             raise not_built(

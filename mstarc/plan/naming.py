@@ -11,6 +11,9 @@ RESERVED = frozenset(
     ("b", "batch", "job", "more", "self", "slot", "ends", "where", "int", "float", "range", "tuple")
 )
 
+ATTRIBUTES = frozenset(("rank", "ops", "options", "build", "release"))
+"""What every rank has."""
+
 
 def identifier(name: str) -> str:
     """A Python name: no keyword, and none that bodies of steps use themselves."""
@@ -18,16 +21,23 @@ def identifier(name: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) or name in RESERVED else name
 
 
+def attribute(name: str) -> str:
+    """The attribute of a rank that holds a node, a stream or a constant of this name."""
+    name = identifier(name)
+    return f"{name}_" if name in ATTRIBUTES else name
+
+
 def variable_names(
     machine: str,
     groups: Mapping[str, Iterable[str]],
     hints: Mapping[str, str],
     carried: Set[str],
+    attributes: Set[str],
 ) -> dict[str, tuple[str, str]]:
     """(name in the plan, name in a step) of each variable, by what its members are called.
 
     A register's own name comes first, then what a loop carries, then the commonest name of the
-    walks' values.
+    walks' values. `attributes` are names that a rank has already.
     """
     wishes: dict[str, list[str]] = {}
     for variable, members in groups.items():
@@ -50,7 +60,10 @@ def variable_names(
             count += 1
             name = f"{long}_{count}"
         taken.add(name)
-        names[variable] = (f"{machine}_{identifier(name)}", identifier(short))
+        full = f"{machine}_{identifier(name)}"
+        while full in attributes:
+            full += "_"
+        names[variable] = (full, identifier(short))
     return names
 
 

@@ -6,7 +6,7 @@ from mstarc.diagnostics import InternalError
 from mstarc.ir.exprs import Const, Expr, LetRef, Option
 from mstarc.ir.graph import Context, Op, Policy, Tail
 from mstarc.ir.types import DimConst, TensorType
-from mstarc.plan.naming import identifier
+from mstarc.plan.naming import attribute
 from mstarc.plan.plan import NodePlan, NodeWeights, OutboxPlan, RankPlan, RingPlan, Variable
 
 _DEPTH = 8
@@ -65,12 +65,12 @@ def release_lines(rank: RankPlan) -> tuple[str, ...]:
     """One line for everything that a request may hold on the rank."""
     holders = [n.node.name for n in rank.nodes if n.node.engine != "stateless"]
     holders += [ring.name for ring in rank.rings]
-    names = [identifier(name) for name in holders] + [v.name for v in rank.variables]
+    names = [attribute(name) for name in holders] + [v.name for v in rank.variables]
     return tuple(f"        self.{name}.release(slot)" for name in names) or ("        pass",)
 
 
-def _assign(attribute: str, method: str, arguments: list[str]) -> str:
-    head = f"self.{identifier(attribute)} = b.{method}"
+def _assign(name: str, method: str, arguments: list[str]) -> str:
+    head = f"self.{attribute(name)} = b.{method}"
     return " " * _DEPTH + layout_call(head, arguments, _DEPTH)
 
 

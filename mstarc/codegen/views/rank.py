@@ -1,8 +1,10 @@
 """The module of one rank: a class with a method a step, and the table of steps."""
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from mstarc.codegen.bodies import BodyWriter
+from mstarc.codegen.expressions import constant_name
 from mstarc.codegen.pyrepr import LINE_LENGTH, layout_call, layout_tuple, pyrepr, two_columns
 from mstarc.codegen.views.build_method import build_lines, release_lines
 from mstarc.codegen.views.docs import (
@@ -69,7 +71,8 @@ class _RankWriter:
         self.rank = rank
         self.class_name = f"Rank{rank.rank}"
         self.names = {step.id: step.name for r in placed.ranks for step in r.steps}
-        self.constants = {step.id: _constant(step) for step in rank.steps}
+        configured = {constant_name(name) for name, _ in plan.program.config}
+        self.constants = {step.id: _constant(step, configured) for step in rank.steps}
         self.bodies = BodyWriter(
             rank=rank,
             variables={variable.name: variable for variable in placed.variables},
@@ -277,8 +280,9 @@ def _method(step: Step) -> str:
     return identifier(step.name)
 
 
-def _constant(step: Step) -> str:
-    return identifier(step.name).upper()
+def _constant(step: Step, configured: Set[str]) -> str:
+    name = identifier(step.name).upper()
+    return f"{name}_STEP" if name in configured else name
 
 
 def _where(step: Step) -> str:

@@ -1,0 +1,114 @@
+"""Cut sends and emits, and what depends on conditions that are known at admission.
+
+Before:  emit picture <- image if wants picture
+After:   emit picture where option "draw.paint.emit_picture", which admission computes
+"""
+
+from typing import TYPE_CHECKING
+
+from mstarc.ir.exprs import Const, Expr, Local, LoopIndex, PartAttribute
+from mstarc.ir.graph import Emit, Send
+from mstarc.ir.types import TensorType
+from mstarc.ir.walking import locals_of, subexpressions
+from mstarc.plan.actions import EmitValue, SendItem, substitute
+from mstarc.plan.refuse import not_built
+from mstarc.plan.scope import Scope
+from mstarc.plan.words import emit_text, send_text, spec_expr
+from mstarc.source import Span
+
+if TYPE_CHECKING:
+    from mstarc.plan.flatten import Flattener
+
+
+class EffectFlattener:
+    """The part of a `Flattener` that knows effects and static conditions."""
+
+    def __init__(self, flattener: "Flattener") -> None:
+        self.flattener = flattener
+
+    def send(self, send: Send, scope: Scope, *, masked: bool) -> None:
+        """Send one item a row."""
+        stream = self.flattener.streams[send.stream]
+        if len(send.values) != 1 or not isinstance(stream.item, TensorType):
+            raise not_built("a stream of several tensors an item", send.span)
+        value = self.flattener.expr(send.values[0], scope)
+        ends = None
+        if stream.policy.stop is not None:
+            ends = substitute(stream.policy.stop, {"item": value})
+        self.flattener.drafting.device(
+            self.flattener.drafting.rank, scope.place, self.flattener.line(send.span)
+        )
+        self.flattener.drafting.add(
+            SendItem(
+                stream=send.stream,
+                value=value,
+                ends=ends,
+                masked=masked,
+                when=self._mask(send.condition, scope, send.span, f"send_{send.stream}"),
+                text=send_text(send),
+            )
+        )
+
+    def emit(self, emit: Emit, scope: Scope, *, masked: bool) -> None:
+        """Hand a value to the client, from a host step where it is one's."""
+        value = self.flattener.expr(emit.value, scope)
+        draft = self.flattener.drafting.current
+        on_host = draft is not None and draft.kind == "host" and emit.condition is None
+        if masked or not on_host:
+            self.flattener.drafting.device(
+                self.flattener.drafting.rank, scope.place, self.flattener.line(emit.span)
+            )
+        self.flattener.drafting.add(
+            EmitValue(
+                output=emit.output,
+                value=value,
+                masked=masked,
+                when=self._mask(emit.condition, scope, emit.span, f"emit_{emit.output}"),
+                text=emit_text(emit),
+            )
+        )
+
+    def _check_tensor(self, value: Expr, emit: Emit) -> None:
+        """Refuse what no device step can hand over."""
+        for name in locals_of(value):
+            if not isinstance(self.flattener.types[name], TensorType):
+                raise not_built(
+                    f"an `emit` of `{spec_expr(emit.value)}` away from the host op that makes it",
+                    emit.span,
+                    "other steps come between",
+                    "run the walk that emits it directly after the host op",
+                )
+
+    def _mask(self, condition: Expr | None, scope: Scope, span: Span, what: str) -> str | None:
+        if condition is None or (isinstance(condition, Const) and condition.value):
+            return None
+        return self._derive(condition, scope, span, f"{scope.place.state}.{what}")
+
+    def _derive(self, condition: Expr, scope: Scope, span: Span, name: str) -> str:
+        expr = self.flattener.expr(condition, scope)
+        for part in subexpressions(expr):
+            if isinstance(part, Local | LoopIndex | PartAttribute):
+                raise not_built(
+                    "a condition that changes from pass to pass",
+                    span,
+                    f"`{spec_expr(condition)}` is not known when the request is admitted",
+                )
+        full = (
+            name
+            if name.startswith(self.flattener.machine.name)
+            else f"{self.flattener.machine.name}.{name}"
+        )
+        while self.flattener.derived.get(full, expr) != expr:
+            full += "_"
+        self.flattener.derived[full] = expr
+        return full
+
+    def branch(self, scope: Scope, condition: Expr, name: str, span: Span) -> None:
+        """A step that chooses by what admission has computed."""
+        derived = self._derive(condition, scope, span, name)
+        rank = self.flattener.drafting.rank
+        draft = self.flattener.drafting.start(
+            "branch", rank, scope.place, self.flattener.line(span)
+        )
+        draft.test = derived
+        draft.text = f"when {spec_expr(condition)}"
