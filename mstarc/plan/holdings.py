@@ -9,7 +9,7 @@ from mstarc.ir.graph import Node, Program
 from mstarc.ir.types import TensorType
 from mstarc.ir.walking import subexpressions
 from mstarc.plan.actions import Action, CallOp, Repeat, expressions_of
-from mstarc.plan.naming import identifier
+from mstarc.plan.naming import attribute
 from mstarc.plan.plan import (
     Constant,
     HopPlan,
@@ -79,7 +79,7 @@ def rank_plan(
         rings=tuple(rings),
         outboxes=tuple(outboxes),
         variables=_variables(rank, steps, flows),
-        constants=_constants(runs, Signatures(program)),
+        constants=_constants(runs, program),
         loops=tuple(
             LoopPlan(name=name, tested=flow.flattener.loops.tested[name])
             for flow in flows
@@ -120,8 +120,10 @@ def _variables(
     )
 
 
-def _constants(steps: Iterable[RunStep], signatures: Signatures) -> tuple[Constant, ...]:
+def _constants(steps: Iterable[RunStep], program: Program) -> tuple[Constant, ...]:
     """The lists that device steps use, each once, by their config name."""
+    signatures = Signatures(program)
+    taken = {node.name for node in program.nodes} | {stream.name for stream in program.streams}
     found: dict[tuple[str, tuple[int | float, ...]], Constant] = {}
     for step in steps:
         if step.kind == "host":
@@ -129,7 +131,8 @@ def _constants(steps: Iterable[RunStep], signatures: Signatures) -> tuple[Consta
         for dtype, const in _lists(step.actions, signatures):
             assert isinstance(const.value, tuple)
             numbers = tuple(v for v in const.value if isinstance(v, int | float))
-            name = identifier(const.name or f"list_{len(found)}")
+            name = const.name or f"list_{len(found)}"
+            name = attribute(f"{name}_list" if name in taken else name)
             found.setdefault(
                 (dtype, numbers),
                 Constant(name=name, dtype=dtype, value=numbers, config=const.name),

@@ -115,8 +115,9 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
 
 def _attributes(program: Program) -> frozenset[str]:
     """The attributes of nodes, streams and config lists on a rank."""
-    names = [item.name for item in (*program.nodes, *program.streams)]
-    return frozenset(map(attribute, [*names, *(name for name, _ in program.config)]))
+    names = [node.name for node in program.nodes] + [stream.name for stream in program.streams]
+    names += [name for name, _ in program.config]
+    return frozenset(map(attribute, names))
 
 
 def _drop_empty(flow: Flow) -> None:
