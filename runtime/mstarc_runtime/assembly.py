@@ -24,7 +24,7 @@ from mstarc_runtime.worker import RankPlan, Worker
 from mstarc_schedule.batching import BatchPolicy
 
 DEFAULT_THREADS = 2
-DEFAULT_TILE_ROWS = 8
+DEFAULT_TILE_ROWS = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
