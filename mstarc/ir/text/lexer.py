@@ -83,8 +83,15 @@ def tokenize(file: SourceFile) -> list[Token]:
 def _said(kind: TokenKind, raw: str, file: SourceFile, position: int) -> str:
     if kind in ("value", "option", "input", "index", "site"):
         raw = raw[1:]
-    if kind == "loc" or not raw.startswith('"'):
+    if kind == "loc":
+        path = raw[1:].rpartition('":')[0]
+        if path:
+            _unquoted(path + '"', file, position)
         return raw
+    return _unquoted(raw, file, position) if raw.startswith('"') else raw
+
+
+def _unquoted(raw: str, file: SourceFile, position: int) -> str:
     try:
         said = json.loads(raw, strict=False)
     except json.JSONDecodeError as error:
@@ -179,7 +186,7 @@ class Cursor:
         place = self.take().text[1:]
         path = self.source
         if place.startswith('"'):
-            path = json.JSONDecoder(strict=False).raw_decode(place)[0]
-            place = place.rsplit('":')[-1]
+            quoted, _, place = place.rpartition('":')
+            path = json.loads(quoted + '"', strict=False)
         first, last = place.split(":")
         return Span(path=self.file.path if path is None else path, start=int(first), end=int(last))

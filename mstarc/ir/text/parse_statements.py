@@ -28,7 +28,8 @@ from mstarc.ir.graph import (
     When,
 )
 from mstarc.ir.text.lexer import Cursor
-from mstarc.ir.text.parse_exprs import parse_expr, parse_exprs, parse_policy, parse_type
+from mstarc.ir.text.parse_exprs import parse_expr, parse_exprs, parse_type
+from mstarc.ir.text.parse_policies import parse_policy
 
 # A call's results: None for one that nobody takes.
 Results = tuple[Value | None, ...]

@@ -37,12 +37,11 @@ from mstarc.ir.text.parse_exprs import (
     Constant,
     parse_constant,
     parse_expr,
-    parse_policy,
     parse_scalar,
-    parse_tail,
     parse_type,
 )
 from mstarc.ir.text.parse_nodes import parse_aliases, parse_names, parse_node, parse_results
+from mstarc.ir.text.parse_policies import parse_policy, parse_tail
 from mstarc.ir.text.parse_statements import (
     parse_block,
     parse_definition,

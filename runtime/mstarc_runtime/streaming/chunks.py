@@ -108,9 +108,10 @@ class Cutter:
     def take(self) -> Chunk:
         """The next chunk, which `is_ready`; the cursor moves on."""
         policy = self._policy
-        if policy.kind == "sliding" and self.sent >= self._start + policy.size:
+        start, size = self._start, policy.size
+        is_cut = bool(self._ends) and self._ends[0] < start + size
+        if policy.kind == "sliding" and self.sent >= start + size and not is_cut:
             # The common case, in few words.
-            start, size = self._start, policy.size
             context = max(0, self._covered - start)
             self._start, self._covered = start + policy.stride, start + size
             self._chunks += 1

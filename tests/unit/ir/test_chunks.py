@@ -5,7 +5,7 @@ import pytest
 from mstarc.ir.chunks import Chunk, Closed, Cursor, History, Marked, next_event, next_item
 from mstarc.ir.graph import Policy, Tail
 from mstarc.ir.text.lexer import Cursor as Tokens
-from mstarc.ir.text.parse_exprs import parse_policy, parse_tail
+from mstarc.ir.text.parse_policies import parse_policy, parse_tail
 from mstarc.source import SourceFile
 from tests.support.chunk_cases import CHUNK_CASES, ChunkCase
 
