@@ -58,7 +58,7 @@ class Mask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
-    """One thing that a node can do. `writes`/`reads` name contexts; both empty on a stateless op."""
+    """One thing that a node can do. `writes`/`reads` name contexts; a stateless op has neither."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -76,7 +76,7 @@ class Op:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """One KV cache of a node. `count` > 1 (an expression) is an array; `cross` is its fixed length."""
+    """One KV cache of a node. With `count` it is an array; `cross` is its fixed length."""
 
     name: str
     count: Expr | None = None
@@ -198,7 +198,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """An asynchronous edge between two machines. `capacity` in items is set by size-chunk-buffers."""
+    """An asynchronous edge between two machines. size-chunk-buffers sets `capacity`, in items."""
 
     name: str
     item: Type
@@ -278,7 +278,7 @@ class Carry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collect:
-    """`result` stacks `value` (a value of the body, or a carried one at the pass's end) per pass."""
+    """`result` stacks `value` (of the body, or a carried one as the pass hands it on) per pass."""
 
     result: Value
     value: Expr
@@ -347,7 +347,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A machine runs a walk to its end. `site` is unique in the program: `machine.state/ordinal`."""
+    """A machine runs a walk to its end. `site` is unique in the program."""
 
     walk: str
     arguments: tuple[Expr, ...]
@@ -446,7 +446,7 @@ class Walk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """Go to state `target` (`done` ends the machine), or, where `condition` fails, to `otherwise`."""
+    """Go to state `target` (`done` ends the machine), or, if `condition` fails, to `otherwise`."""
 
     target: str
     condition: Expr | None = None
@@ -487,7 +487,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """`node` runs on `ranks`; `walk` None means in every walk. A context may have ranks of its own."""
+    """`node` runs on `ranks`, in every walk if `walk` is None. A context may have its own ranks."""
 
     node: str
     ranks: tuple[int, ...]
@@ -509,7 +509,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """Set by partition: an edge that crosses ranks, from the call or state before to the one after."""
+    """Set by partition: an edge that crosses ranks, from the site before to the one after."""
 
     machine: str
     source_site: str
@@ -522,7 +522,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """Set by find-capture-regions: calls, in order, that one CUDA graph holds for a batch bucket."""
+    """Set by find-capture-regions: calls, in order, that one CUDA graph holds for a bucket."""
 
     name: str
     rank: int
