@@ -44,26 +44,8 @@ from mstarc.ir.types import (
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _VALUE_NAME = re.compile(r"[A-Za-z_]\w*(\.\d+)*", re.ASCII)
 EXPR_WORDS = frozenset(
-    [
-        "let",
-        "table",
-        "part",
-        "wants",
-        "has",
-        "stack",
-        "concat",
-        "repeat",
-        "none",
-        "true",
-        "false",
-        "inf",
-        "nan",
-        "not",
-        "in",
-        "and",
-        "or",
-    ]
-)
+    ("let", "table", "part", "wants", "has", "stack", "concat", "repeat", "none", "true", "false")
+) | {"inf", "nan", "not", "in", "and", "or"}
 """Words that begin something else than a named constant."""
 _SITE = re.compile(r"[\w./]+", re.ASCII)
 
