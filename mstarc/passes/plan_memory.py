@@ -17,8 +17,9 @@ hold (`tokens`), both of the placement:
     staging     what hops carry from or to the rank, for each request, twice
     reserve     on an accelerator, 5 % of its memory: libraries, fragments, activations
 
-Sizes that only the run knows count as nothing; a row of nothing is left out. Afterwards every kv_cache node has a pool on its
-ranks, and no rank's rows are more than its device holds; else MS0617 shows the table.
+Sizes that only the run knows count as nothing; a row of nothing is left out. Afterwards every
+kv_cache node has a pool on its ranks, and no rank's rows are more than its device holds; else
+MS0617 shows the table.
 """
 
 from dataclasses import replace

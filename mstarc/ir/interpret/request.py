@@ -31,7 +31,7 @@ class Request:
 
 
 class RequestError(Exception):
-    """The request ends with an error: a need that does not hold, a stream that must not be empty."""
+    """The request ends with an error: a need that does not hold, a stream closed too early."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
