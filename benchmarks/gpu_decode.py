@@ -25,9 +25,9 @@ from mstarc_runtime.engine.cuda_graph import CudaGraphExecutor
 from mstarc_runtime.engine.host import InlinePool
 from mstarc_runtime.engine.kv_cache import BackendMaker, reference_attention
 from mstarc_runtime.loader import load_placement, load_plan
-from mstarc_runtime.messages import Shape, Start
+from mstarc_runtime.messages import Failed, Shape, Start
 from mstarc_runtime.plan_api import DeviceStep, Rank
-from mstarc_runtime.transport.local import LocalNetwork
+from mstarc_runtime.transport.local import LocalMailbox, LocalNetwork
 from mstarc_runtime.transport.mailbox import CONDUCTOR, Parcel
 from mstarc_runtime.weights.progress import progress_to
 from mstarc_runtime.worker import Worker
@@ -35,6 +35,7 @@ from mstarc_runtime.worker import Worker
 PLACEMENT = "1xH200"
 DECODE = "speak.decode.pass"
 WARM_UP_STEPS = 20
+MAX_TOKENS = 4096
 # Measured on one H200: bytes read a second by a kernel that only reads.
 READ_BYTES_A_SECOND = 4.3e12
 
@@ -94,11 +95,19 @@ def begin(worker: Worker, slot: int, steps: int) -> None:
     )
 
 
-def measure(worker: Worker, executor: TimedExecutor, batch: int, steps: int) -> dict[str, float]:
+def refuse_failures(conductor: LocalMailbox) -> None:
+    """Takes what the worker has sent; a request that failed ends the measurement."""
+    while (parcel := conductor.receive()) is not None:
+        if isinstance(parcel.message, Failed):
+            sys.exit(f"{parcel.message.message}\n" + "\n".join(parcel.message.notes))
+
+
+def measure(
+    worker: Worker, executor: TimedExecutor, conductor: LocalMailbox, batch: int, steps: int
+) -> dict[str, float]:
     """Medians over the decode steps in which all `batch` requests take part."""
-    conductor = worker.mailbox
     for slot in range(batch):
-        begin(worker, slot, 8192)
+        begin(worker, slot, MAX_TOKENS)
     device_ms: list[float] = []
     host_us: list[float] = []
     wall_ms: list[float] = []
@@ -106,8 +115,10 @@ def measure(worker: Worker, executor: TimedExecutor, batch: int, steps: int) -> 
     while len(device_ms) < steps:
         executor.last_step = ""
         start = time.perf_counter()
-        worker.turn()
+        did = worker.turn()
         wall = time.perf_counter() - start
+        refuse_failures(conductor)
+        assert did, "the requests ended before enough steps were measured"
         if executor.last_step != DECODE:
             continue
         seen += 1
@@ -120,7 +131,6 @@ def measure(worker: Worker, executor: TimedExecutor, batch: int, steps: int) -> 
         worker.drop_rows(slot)
         worker.rank.release(slot)
         worker.live.pop(slot, None)
-    assert conductor is not None
     return {
         "device_ms": statistics.median(device_ms),
         "step_ms": statistics.median(wall_ms),
@@ -128,12 +138,12 @@ def measure(worker: Worker, executor: TimedExecutor, batch: int, steps: int) -> 
     }
 
 
-def make(folder: Path, *, graphs: bool) -> tuple[Worker, TimedExecutor]:
+def make(folder: Path, *, graphs: bool) -> tuple[Worker, TimedExecutor, LocalMailbox]:
     plan = load_plan(folder)
     placement = load_placement(plan, PLACEMENT)
     executor = TimedExecutor(torch.device("cuda", 0), graphs=graphs)
     network = LocalNetwork()
-    network.mailbox(CONDUCTOR)
+    conductor = network.mailbox(CONDUCTOR)
     worker = make_worker(
         plan,
         placement,
@@ -144,7 +154,7 @@ def make(folder: Path, *, graphs: bool) -> tuple[Worker, TimedExecutor]:
         progress=progress_to(sys.stderr),
         extras=Extras(executor=executor, attention=attention()[1]),
     )
-    return worker, executor
+    return worker, executor, conductor
 
 
 def main() -> None:
@@ -157,7 +167,7 @@ def main() -> None:
     use_threads(4)
     rows = []
     for graphs in (False, True):
-        worker, executor = make(options.plan, graphs=graphs)
+        worker, executor, conductor = make(options.plan, graphs=graphs)
         module = worker.parts.kv["lm"].module
         floor_ms = (
             sum(p.numel() * p.element_size() for p in module.parameters())
@@ -165,7 +175,7 @@ def main() -> None:
             * 1e3
         )
         for batch in options.batches:
-            found = measure(worker, executor, batch, options.steps)
+            found = measure(worker, executor, conductor, batch, options.steps)
             rows.append(
                 {
                     "batch": batch,
@@ -180,7 +190,7 @@ def main() -> None:
             f"eager {counts.eager}",
             file=sys.stderr,
         )
-        del worker, executor
+        del worker, executor, conductor, module
         torch.cuda.empty_cache()
     if options.json:
         print(
