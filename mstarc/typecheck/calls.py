@@ -11,7 +11,7 @@ from mstarc.typecheck.chunks import chunk_misfit
 from mstarc.typecheck.dims import Dim, DimVar, constant
 from mstarc.typecheck.environment import Env
 from mstarc.typecheck.fitting import Fitter, Misfit
-from mstarc.typecheck.logic import FALSE, TRUE
+from mstarc.typecheck.logic import TRUE
 from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import formula, static_dim
 from mstarc.typecheck.text import text_of
@@ -326,7 +326,7 @@ def _report(
             ),
         )
         if held is not None:
-            if state.logic.both(held.present, env.facts) == FALSE:
+            if not state.logic.is_possible(state.logic.both(held.present, env.facts)):
                 diagnostic = diagnostic.note("under what holds here it is never there")
             diagnostic = diagnostic.label(held.span, f"`{text}` is set here")
         state.sink.report(diagnostic.label(param.decl.span, f"`{wanted}`, without `or none`"))

@@ -40,7 +40,6 @@ def config_values(resolved: Resolved, sizes: Sizes, sink: DiagnosticSink) -> dic
         value, span = _given(item, sizes)
         if value is None and item.default is not None:
             span = item.default.span
-            # Items stand in order: one may name those above it.
             value = evaluate(item.default, values, resolved, sink)
             if value is None:
                 continue
@@ -136,18 +135,7 @@ def _named(
     if symbol is None:
         return None
     if symbol.kind == "config":
-        if name.text in config:
-            return config[name.text]
-        if symbol.declaration.span.start >= name.span.start:
-            sink.report(
-                Diagnostic(
-                    code="MS0322",
-                    message=f"`{name.text}` is not known yet where it is used",
-                    primary=Label(span=name.span, text="used here"),
-                    helps=("config values may use those above them",),
-                ).label(symbol.declaration.span, "declared here")
-            )
-        return None
+        return config.get(name.text)
     sink.report(
         Diagnostic(
             code="MS0322",

@@ -2,6 +2,7 @@
 
 The atoms are static conditions: an option that is true, a comparison of options, `wants speech`,
 a flag. Formulas are numbers; equal numbers mean equal conditions. `FALSE` is 0, `TRUE` is 1.
+What atoms have to do with one another (`n == 1` excludes `n == 2`) is said by `assume`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,7 @@ class Logic:
         self._nodes: list[tuple[int, int, int]] = [(1 << 30, 0, 0), (1 << 30, 1, 1)]
         self._unique: dict[tuple[int, int, int], int] = {}
         self._choices: dict[tuple[int, int, int], int] = {}
+        self._axioms: list[int] = []
 
     def atom(self, text: str) -> int:
         """The formula that holds exactly where the atom `text` does."""
@@ -63,9 +65,18 @@ class Logic:
         """Where `formula` does not hold."""
         return self.choice(formula, FALSE, TRUE)
 
+    def assume(self, axiom: int) -> None:
+        """Note a formula that holds whatever a request says."""
+        if axiom != TRUE:
+            self._axioms.append(axiom)
+
     def implies(self, premise: int, conclusion: int) -> bool:
         """Whether `conclusion` holds wherever `premise` does."""
-        return self.both(premise, self.negation(conclusion)) == FALSE
+        return not self.is_possible(self.both(premise, self.negation(conclusion)))
+
+    def is_possible(self, formula: int) -> bool:
+        """Whether some request makes `formula` hold."""
+        return formula != FALSE and self._with_axioms(formula) != FALSE
 
     def compose(self, formula: int, values: Mapping[str, int]) -> int:
         """The formula with atoms replaced by other formulas."""
@@ -104,7 +115,8 @@ class Logic:
         return tuple(self._atoms[level] for level in sorted(levels))
 
     def example(self, formula: int) -> dict[str, bool]:
-        """Truth values of atoms under which `formula`, which is not `FALSE`, holds."""
+        """Truth values of atoms under which `formula`, which must be possible, holds."""
+        formula = self._with_axioms(formula)
         assert formula != FALSE
         values: dict[str, bool] = {}
         while formula != TRUE:
@@ -112,6 +124,19 @@ class Logic:
             values[self._atoms[level]] = low == FALSE
             formula = high if low == FALSE else low
         return values
+
+    def _with_axioms(self, formula: int) -> int:
+        """The formula and every axiom that has something to do with it."""
+        left = list(self._axioms)
+        known = set(self.atoms_of(formula))
+        while True:
+            near = [axiom for axiom in left if known.intersection(self.atoms_of(axiom))]
+            if not near:
+                return formula
+            left = [axiom for axiom in left if axiom not in near]
+            for axiom in near:
+                known.update(self.atoms_of(axiom))
+            formula = self.both(formula, *near)
 
     def _node(self, level: int, high: int, low: int) -> int:
         if high == low:

@@ -91,7 +91,7 @@ def _ways_of(entry: ast.StateDecl, machine: ast.MachineDecl, flow: Flow) -> list
             add(statement, statement.otherwise, logic.negation(condition))
             condition = TRUE
         both = logic.both(covered, condition)
-        if both != FALSE:
+        if logic.is_possible(both):
             _report_two(entry, nexts, statement, state)
             return ways
         covered = logic.either(covered, condition)
@@ -105,7 +105,7 @@ def _ways_of(entry: ast.StateDecl, machine: ast.MachineDecl, flow: Flow) -> list
                     helps=("end it with `next done`, or with the name of another state",),
                 )
             )
-    elif covered != TRUE:
+    elif not logic.implies(TRUE, covered):
         _report_none(entry, nexts[-1], logic.negation(covered), state)
     return ways
 
@@ -180,6 +180,11 @@ def example(formula_: int, state: State) -> str:
     values = state.logic.example(formula_)
     if not values:
         return "of any kind"
+    # Of an option with a list of values only the one that it has is worth saying.
+    equal = {atom.split(" == ")[0] for atom, value in values.items() if value and " == " in atom}
+    values = {
+        atom: value for atom, value in values.items() if value or atom.split(" == ")[0] not in equal
+    }
     parts = [
         f"`{shown(atom)}`" if value else f"not `{shown(atom)}`" for atom, value in values.items()
     ]
@@ -228,7 +233,7 @@ def _start(
         for way in ways.ways
         if way.target == target and way.source in ends
     ]
-    incoming = [(end, taken) for end, taken in incoming if taken != FALSE]
+    incoming = [(end, taken) for end, taken in incoming if logic.is_possible(taken)]
     if target == first:
         incoming.insert(0, (Env(), ways.condition))
     if not incoming:
@@ -246,7 +251,7 @@ def _start(
         for end, taken in incoming:
             there = end.values[symbol].present if symbol in end.values else FALSE
             present = logic.both(present, logic.either(logic.negation(taken), there))
-        if logic.both(start.facts, present) == FALSE:
+        if not logic.is_possible(logic.both(start.facts, present)):
             start.lost[symbol] = Lost("MS0516", held.span, "set only here, on another way", "")
             continue
         start.set(symbol, Held(held.type, present, held.span))
@@ -313,7 +318,7 @@ def _refuse_circles(ways: Ways, first: str, state: State) -> None:
             if way.source != name or way.target == "done":
                 continue
             holds = logic.both(taken, way.condition)
-            if holds == FALSE or way.target in reported:
+            if way.target in reported or not logic.is_possible(holds):
                 continue
             if way.target not in path:
                 go(way.target, holds, (*path, way.target))

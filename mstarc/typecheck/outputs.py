@@ -71,7 +71,7 @@ def _check_emitted(
             return
         missing = logic.both(missing, _missing_in(symbol, machines[name], state))
     missing = logic.compose(missing, {f"wants {symbol.name}": TRUE})
-    if missing == FALSE:
+    if not logic.is_possible(missing):
         return
     path = _path_of(machines[next(iter(emitters))], missing, state)
     diagnostic = Diagnostic(
@@ -116,12 +116,12 @@ def _missing_in(symbol: Symbol, ways: Ways, state: State) -> int:
         silent = logic.both(taken, logic.negation(own))
         found = FALSE
         for way in ways.ways:
-            if way.source != name or silent == FALSE or way.target in seen:
+            if way.source != name or way.target in seen:
                 continue
             onward = logic.both(silent, way.condition)
             if way.target == "done":
                 found = logic.either(found, onward)
-            elif onward != FALSE:
+            elif logic.is_possible(onward):
                 found = logic.either(found, go(way.target, onward, (*seen, way.target)))
         return found
 
@@ -132,14 +132,15 @@ def _missing_in(symbol: Symbol, ways: Ways, state: State) -> int:
 def _path_of(ways: Ways, missing: int, state: State) -> tuple[str, ...]:
     """The states of a machine that a request takes under which an output is missing."""
     logic = state.logic
-    if logic.both(ways.condition, missing) == FALSE:
+    if not logic.is_possible(logic.both(ways.condition, missing)):
         return ()
     path = [ways.machine.states[0].name.text]
     taken = logic.both(ways.condition, missing)
     while path[-1] != "done":
         for way in ways.ways:
             onward = logic.both(taken, way.condition)
-            if way.source == path[-1] and onward != FALSE and way.target not in path:
+            is_open = way.source == path[-1] and way.target not in path
+            if is_open and logic.is_possible(onward):
                 path.append(way.target)
                 taken = onward
                 break
@@ -227,7 +228,7 @@ def _check_machine_conditions(machines: Mapping[str, Ways], links: Links, state:
             for output in outputs:
                 wanted = logic.atom(f"wants {output.name.text}") if output.optional else TRUE
                 unwanted = logic.both(unwanted, logic.negation(wanted))
-            if unwanted != FALSE:
+            if logic.is_possible(unwanted):
                 optional = outputs[0]
                 state.sink.report(
                     Diagnostic(
@@ -243,7 +244,7 @@ def _check_machine_conditions(machines: Mapping[str, Ways], links: Links, state:
             alone = logic.both(
                 premise, ways.condition, logic.negation(machines[stream.producer].condition)
             )
-            if alone == FALSE:
+            if not logic.is_possible(alone):
                 continue
             source = machines[stream.producer].machine
             assert source.condition is not None

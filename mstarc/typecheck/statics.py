@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from mstarc.names import Symbol
 from mstarc.syntax import ast
+from mstarc.typecheck.comparisons import MIRRORED, Constant, compare_with, holds
 from mstarc.typecheck.declared import dim_of
 from mstarc.typecheck.dims import Dim, DimVar, constant, variable
 from mstarc.typecheck.logic import FALSE, TRUE
@@ -110,9 +111,13 @@ def walk_number(symbol: Symbol, state: State) -> DimVar:
 
 
 def _comparison(expr: ast.Compare, state: State) -> int:
-    left, right = _number(expr.left, state), _number(expr.right, state)
+    left, right = _constant(expr.left, state), _constant(expr.right, state)
     if left is not None and right is not None:
-        return TRUE if _compare(expr.op, left, right) else FALSE
+        return TRUE if holds(left, expr.op, right) else FALSE
+    if right is not None:
+        return compare_with(expr.left, expr.op, right, state)
+    if left is not None:
+        return compare_with(expr.right, MIRRORED[expr.op], left, state)
     logic = state.logic
     keys = [condition_key(side, state.resolved) for side in (expr.left, expr.right)]
     match expr.op:
@@ -129,29 +134,15 @@ def _comparison(expr: ast.Compare, state: State) -> int:
             return logic.negation(logic.atom(" < ".join(reversed(keys))))
 
 
-def _number(expr: ast.Expr, state: State) -> int | float | None:
+def _constant(expr: ast.Expr, state: State) -> Constant | None:
     match expr:
-        case ast.Int() | ast.Float():
+        case ast.Int() | ast.Float() | ast.Str() | ast.Bool():
             return expr.value
+        case ast.Unary(operand=ast.Int() | ast.Float() as operand):
+            return -operand.value
         case ast.Name():
             symbol = state.resolved.meaning(expr)
             value = state.config.get(expr.text) if symbol and symbol.kind == "config" else None
-            return value if isinstance(value, int | float) else None
+            return None if isinstance(value, tuple) else value
         case _:
             return None
-
-
-def _compare(operator: ast.CompareOp, left: float, right: float) -> bool:
-    match operator:
-        case "==":
-            return left == right
-        case "!=":
-            return left != right
-        case "<":
-            return left < right
-        case "<=":
-            return left <= right
-        case ">":
-            return left > right
-        case ">=":
-            return left >= right

@@ -7,6 +7,7 @@ from mstarc.names import Symbol
 from mstarc.names.symbols import KIND_WORDS
 from mstarc.syntax import ast
 from mstarc.typecheck import calls, operators, shapes
+from mstarc.typecheck.comparisons import refuse_impossible
 from mstarc.typecheck.environment import Env, Held
 from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import first_dynamic
@@ -141,6 +142,8 @@ class Values:
                 return operators.negative(self.type_of(expr.operand, env), expr, self.state)
             case ast.Binary() | ast.Compare():
                 left, right = self.type_of(expr.left, env), self.type_of(expr.right, env)
+                if isinstance(expr, ast.Compare):
+                    refuse_impossible(expr, self.state)
                 return operators.binary(left, right, expr, self.state)
             case ast.Member():
                 item, container = self.type_of(expr.item, env), self.type_of(expr.container, env)
