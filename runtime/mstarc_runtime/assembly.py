@@ -97,7 +97,7 @@ def make_worker(
             attention=extras.attention,
         )
 
-    return Worker(
+    worker = Worker(
         RankPlan(
             rank=rank,
             rank_class=rank_class,
@@ -114,6 +114,8 @@ def make_worker(
         device=device,
         build=build,
     )
+    executor.capture(worker)
+    return worker
 
 
 def make_via(

@@ -50,7 +50,7 @@ class Landing:
             elif type(effect) is Emitted:
                 if frames is None:
                     frames = []
-                frames.append(_frame(effect.value, size))
+                frames.append(_frame(batch.on_host(effect.value), size))
             elif type(effect) is Collected:
                 effect.target.landed_all(slots, 1)
             else:
@@ -70,12 +70,12 @@ class Landing:
         for effect in batch.effects:
             match effect:
                 case Sent():
-                    self._land_sent(effect, flags, slots)
+                    self._land_sent(batch, effect, flags, slots)
                 case SentPacked():
-                    self._land_packed(effect, slots)
+                    self._land_packed(batch, effect, slots)
                 case Emitted():
                     rows = None if effect.where is None else flags[:, effect.where]
-                    part, frame = _emitted(effect, slots, rows)
+                    part, frame = _emitted(effect, batch.on_host(effect.value), slots, rows)
                     if part is not None:
                         parts.append(part)
                         frames.append(frame)
@@ -98,13 +98,15 @@ class Landing:
             items = torch.as_tensor(value)
             target.put(job.slot, items.unsqueeze(0) if items.dim() == target.item_dims else items)
 
-    def _land_sent(self, effect: Sent, flags: Flags, slots: Slots) -> None:
+    def _land_sent(
+        self, batch: StepBatch, effect: Sent, flags: Flags, slots: Slots
+    ) -> None:
         rows = None if effect.where is None else flags[:, effect.where]
         ends = None if effect.ends is None else flags[:, effect.ends]
         target = effect.target
         if isinstance(target, Outbox):
             assert effect.values is not None
-            items = effect.values.detach().cpu()
+            items = batch.on_host(effect.values).clone()
             for row, slot in enumerate(slots.tolist()):
                 if rows is None or rows[row]:
                     ended = [effect.count - 1] if ends is not None and ends[row] else []
@@ -115,9 +117,9 @@ class Landing:
         else:
             target.landed(slots[rows], effect.count, None if ends is None else ends[rows])
 
-    def _land_packed(self, effect: SentPacked, slots: Slots) -> None:
+    def _land_packed(self, batch: StepBatch, effect: SentPacked, slots: Slots) -> None:
         target = effect.target
-        values = None if effect.values is None else effect.values.detach().cpu()
+        values = None if effect.values is None else batch.on_host(effect.values).clone()
         start = 0
         for slot, count in zip(slots.tolist(), effect.counts, strict=True):
             if isinstance(target, Outbox):
@@ -150,16 +152,16 @@ def _part(effect: Emitted, slots: list[int]) -> OutputPart:
 
 
 def _emitted(
-    effect: Emitted, slots: Slots, rows: NDArray[np.bool_] | None
+    effect: Emitted, value: Tensor, slots: Slots, rows: NDArray[np.bool_] | None
 ) -> tuple[OutputPart | None, bytes]:
     if effect.counts is not None:
         assert rows is None, "packed values are emitted whole"
-        return _part(effect, slots.tolist()), tensor_frame(effect.value)
+        return _part(effect, slots.tolist()), tensor_frame(value)
     if rows is None or rows.all():
-        return _part(effect, slots.tolist()), _frame(effect.value, slots.size)
+        return _part(effect, slots.tolist()), _frame(value, slots.size)
     if not rows.any():
         return None, b""
-    chosen = effect.value[: slots.size][torch.from_numpy(rows).to(effect.value.device)]
+    chosen = value[: slots.size][torch.from_numpy(rows)]
     part = OutputPart(
         effect.output,
         dtype_name(effect.value.dtype),

@@ -364,6 +364,11 @@ class Stepper:
             rows,
             captured=worker.executor.captures(step),
         )
+        return self.batch_of(step, bucket)
+
+    def batch_of(self, step: DeviceStep, bucket: int) -> StepBatch:
+        """The batch of a step at one padded size; the same one again, where shapes are static."""
+        worker = self._worker
         batch = self._batches.get((step.id, bucket))
         if batch is None:
             batch = StepBatch(

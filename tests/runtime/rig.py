@@ -4,11 +4,12 @@
 listener that keeps what a request makes.
 """
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -38,11 +39,9 @@ from mstarc_schedule.batching import BatchPolicy
 CPU = torch.device("cpu")
 
 
-class _Nowhere:
-    def write(self, text: str) -> int:
-        return len(text)
-
-    def flush(self) -> None: ...
+def nowhere() -> IO[str]:
+    """A stream that keeps nothing."""
+    return io.TextIOWrapper(io.BytesIO())
 
 
 @dataclass(eq=False)
@@ -51,7 +50,6 @@ class Collected:
 
     texts: dict[str, str] = field(default_factory=dict)
     values: dict[str, list[Any]] = field(default_factory=dict)
-    sound: list[NDArray[np.float32]] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
     failure: RuntimeFailure | None = None
 
@@ -59,8 +57,9 @@ class Collected:
         self.texts[output] = self.texts.get(output, "") + piece
         self.events.append("text")
 
-    def sound_(self) -> bytes:
-        return np.concatenate(self.sound).tobytes() if self.sound else b""
+    def sound(self, output: str, samples: NDArray[np.float32], rate: int) -> None:
+        self.values.setdefault(output, []).append(samples.tobytes())
+        self.events.append("sound")
 
     def value(self, output: str, value: Any) -> None:
         kept = value.tolist() if isinstance(value, torch.Tensor) else value
@@ -80,14 +79,6 @@ class Collected:
     @property
     def is_over(self) -> bool:
         return bool({"finished", "failed", "cancelled"} & set(self.events))
-
-
-class SoundCollected(Collected):
-    """Also takes sound."""
-
-    def sound(self, output: str, samples: NDArray[np.float32], rate: int) -> None:  # type: ignore[override]
-        self.values.setdefault(output, []).append(samples.tobytes())
-        self.events.append("sound")
 
 
 class Rig:
@@ -156,7 +147,7 @@ class Rig:
             streams={name: route.capacity for name, route in routes.items()},
         )
         implementations = Implementations(
-            cache_dir=Path("/nonexistent"), progress=PlainProgress(_Nowhere()), extra=models  # type: ignore[arg-type]
+            cache_dir=Path("/nonexistent"), progress=PlainProgress(nowhere()), extra=models
         )
         self.workers = [
             Worker(
@@ -184,7 +175,7 @@ class Rig:
 
     def submit(
         self, *, wants: frozenset[str] | None = None, seed: int = 0, **options: Any
-    ) -> tuple[int, SoundCollected]:
+    ) -> tuple[int, Collected]:
         """A request with these options; its number and what it makes."""
         prepared = PreparedRequest(
             name="",
@@ -193,7 +184,7 @@ class Rig:
             wants=self._outputs if wants is None else wants,
             seed=seed,
         )
-        listener = SoundCollected()
+        listener = Collected()
         return self.conductor.submit(prepared, listener), listener
 
     def turn(self) -> bool:

@@ -27,7 +27,7 @@ from mstarc_runtime.plan_api import (
     Weights,
 )
 from mstarc_schedule.batching import BatchPolicy
-from tests.runtime.rig import Rig, SoundCollected
+from tests.runtime.rig import Rig, Collected
 
 RANDOM = Weights(source="random")
 TINY = {
@@ -243,7 +243,7 @@ def make_rig(slots: int = 4, policy: BatchPolicy | None = None) -> Rig:
     )
 
 
-def check_answer(made: SoundCollected, passes: int, walks: int) -> None:
+def check_answer(made: Collected, passes: int, walks: int) -> None:
     assert made.events.count("finished") == 1
     assert made.values["walked"] == [3 * walks]
     tokens = made.values.get("tokens", [])
@@ -283,7 +283,7 @@ def test_a_full_stream_holds_its_producer_back() -> None:
 
 
 @cache
-def undisturbed() -> SoundCollected:
+def undisturbed() -> Collected:
     """What the request that is not cancelled makes alone."""
     rig = make_rig(slots=2)
     _, made = rig.submit(passes=9, walks=2, length=4)

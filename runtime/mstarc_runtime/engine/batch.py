@@ -129,9 +129,13 @@ class StepBatch:
         self._masks: list[Tensor] = []
         self._columns: dict[int, int] = {}
         self._pattern = bytearray(COLUMNS)
-        self._host_flags: NDArray[np.bool_] = (
-            self.flags.numpy() if device.type == "cpu" else np.zeros((0, COLUMNS), dtype=np.bool_)
+        self._is_host = device.type == "cpu"
+        # Where a read-back puts the flags; pinned, so that the copy need not wait for the step.
+        self._flags_copy = (
+            self.flags if self._is_host else torch.zeros_like(self.flags, device="cpu").pin_memory()
         )
+        self._host_flags: NDArray[np.bool_] = self._flags_copy.numpy()
+        self._copies: dict[int, Tensor] = {}
         self._indices: dict[tuple[str, int], Tensor] = {}
         self._lengths: dict[str, int] = {}
         self._ranges: dict[int, Tensor] = {}
@@ -153,6 +157,11 @@ class StepBatch:
             self.device_slots[self.size :] = self._padding_slot
         self._all_allowed = 0
         self._expect()
+
+    def forget_rows(self) -> None:
+        """Belongs to nobody: the next `bind` sets every row anew."""
+        self.slots = np.zeros(0, dtype=np.int64)
+        self._all_allowed = 0
 
     def allow_all(self) -> None:
         """Every row may pass the loop once more; padding may not."""
@@ -191,6 +200,7 @@ class StepBatch:
     def begin(self) -> None:
         """Forgets the effects of the run before, for one that notes them anew."""
         self.effects.clear()
+        self._copies.clear()
         self._masks.clear()
         self._columns.clear()
         self._pattern = bytearray(COLUMNS)
@@ -304,9 +314,27 @@ class StepBatch:
         return self._host_flags[: self.size]
 
     def read_back(self) -> None:
-        """Brings the flags to the host, where the device is not the host."""
-        if self.device.type != "cpu":
-            self._host_flags = self.flags.cpu().numpy()
+        """Brings the flags and what must leave the device to the host, waiting once."""
+        if self._is_host:
+            return
+        self._flags_copy.copy_(self.flags, non_blocking=True)
+        for effect in self.effects:
+            if isinstance(effect, Emitted):
+                self._copy_out(effect.value)
+            elif isinstance(effect, (Sent, SentPacked)) and effect.values is not None:
+                self._copy_out(effect.values)
+        torch.cuda.current_stream(self.device).synchronize()
+
+    def on_host(self, value: Tensor) -> Tensor:
+        """An effect's value after `read_back`: [as on the device], to be copied before the next."""
+        return value if self._is_host else self._copies[id(value)]
+
+    def _copy_out(self, value: Tensor) -> None:
+        copy = self._copies.get(id(value))
+        if copy is None or copy.shape != value.shape or copy.dtype != value.dtype:
+            copy = torch.empty_like(value, device="cpu").pin_memory()
+            self._copies[id(value)] = copy
+        copy.copy_(value, non_blocking=True)
 
     def _expect(self) -> None:
         self.expected = bytes(self._pattern) * self.size

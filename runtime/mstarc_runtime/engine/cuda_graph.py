@@ -1,70 +1,71 @@
-"""Runs capture regions as CUDA graphs: one graph a step and bucket, captured when first wanted.
+"""Runs the steps of capture regions as CUDA graphs: one launch for all their calls.
 
-The first run of a batch is eager: it is a real run, and it lets libraries make what they make once.
-The second is captured and replayed. From then on a run is one launch: the batch's effects are those
-noted while capturing, over tensors that keep their addresses; `bind` and `prepare` have written the
-slots, page lists and masks into them before.
-
-All graphs share one memory pool, since they never run at the same time on one stream.
+`capture` goes through the regions at start-up: an eager run warms up each size, then its body is
+captured once, into memory that all graphs share. A batch's buffers keep their addresses, so a
+replay reads what the host has put there and leaves flags and outputs where the first run did.
+Steps outside the regions run as they are written; how often a region's step did, because its size
+was not captured, is counted in `eager_runs`.
 """
 
-from dataclasses import dataclass, field
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from mstarc_runtime.engine.batch import StepBatch
+from mstarc_runtime.engine.regions import is_capturable, region_steps, rows_to_capture
 from mstarc_runtime.plan_api import DeviceStep, Rank
 
+if TYPE_CHECKING:
+    from mstarc_runtime.worker import Worker
 
-@dataclass(slots=True)
-class GraphCounts:
-    """How steps of capture regions have run. Eager runs are counted by step name."""
-
-    captured: int = 0
-    replayed: int = 0
-    eager: dict[str, int] = field(default_factory=dict)
+_WARM_UPS = 2
 
 
 class CudaGraphExecutor:
-    """Captures the steps that the plan put into regions; every other step runs as written."""
+    """Replays what was captured, runs the rest."""
 
-    def __init__(self, device: torch.device) -> None:
-        assert device.type == "cuda", "CUDA graphs need a CUDA device"
-        self.counts = GraphCounts()
-        self._device = device
-        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
-        # Batches are kept: a graph writes into its batch's tensors, and ids must not be used again.
-        self._warm: dict[int, StepBatch] = {}
-        self._stream = torch.cuda.Stream(device)
-        self._pool = torch.cuda.graph_pool_handle()
+    def __init__(self) -> None:
+        self.eager_runs: Counter[tuple[str, int]] = Counter()
+        self._graphs: dict[tuple[int, int], Any] = {}
+        self._pool: Any = None
 
     def captures(self, step: DeviceStep) -> bool:
-        return step.region is not None and step.rows != "packed"
+        return is_capturable(step)
+
+    def capture(self, worker: "Worker") -> int:
+        """Captures every region at every size; how many graphs there are."""
+        for step, bucket in region_steps(worker):
+            with rows_to_capture(worker, step, bucket) as batch:
+                self._graphs[(step.id, bucket)] = self._captured(worker.rank, batch)
+        return len(self._graphs)
 
     def run(self, rank: Rank, batch: StepBatch) -> None:
-        graph = self._graphs.get(id(batch))
+        graph = self._graphs.get((batch.step.id, batch.bucket))
         if graph is not None:
-            self.counts.replayed += 1
             graph.replay()
             return
-        if self.captures(batch.step) and id(batch) in self._warm:
-            self._capture(rank, batch).replay()
-            self.counts.replayed += 1
-            return
-        self._warm[id(batch)] = batch
-        name = batch.step.name
-        self.counts.eager[name] = self.counts.eager.get(name, 0) + 1
-        batch.begin()
-        batch.step.run(rank, batch)
-        batch.end()
+        if is_capturable(batch.step):
+            self.eager_runs[(batch.step.name, batch.bucket)] += 1
+        _run(rank, batch)
 
-    def _capture(self, rank: Rank, batch: StepBatch) -> torch.cuda.CUDAGraph:
+    def _captured(self, rank: Rank, batch: StepBatch) -> Any:
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()  # type: ignore[no-untyped-call]
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(_WARM_UPS):
+                _run(rank, batch)
+        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        self._stream.wait_stream(torch.cuda.current_stream(self._device))
-        batch.begin()
-        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
-            batch.step.run(rank, batch)
-        batch.end()
-        self._graphs[id(batch)] = graph
-        self.counts.captured += 1
+        with torch.cuda.graph(graph, pool=self._pool):
+            _run(rank, batch)
         return graph
+
+
+def _run(rank: Rank, batch: StepBatch) -> None:
+    batch.begin()
+    batch.step.run(rank, batch)
+    batch.end()

@@ -1,9 +1,12 @@
 """Runs a step by calling its body: every call, every time."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.plan_api import DeviceStep, Rank
+
+if TYPE_CHECKING:
+    from mstarc_runtime.worker import Worker
 
 
 class Executor(Protocol):
@@ -11,6 +14,10 @@ class Executor(Protocol):
 
     def run(self, rank: Rank, batch: StepBatch) -> None:
         """Afterwards the batch's effects and flags are those of this run."""
+        ...
+
+    def capture(self, worker: "Worker") -> int:
+        """Gets ready, before the first request; how many regions it has captured."""
         ...
 
     def captures(self, step: DeviceStep) -> bool:
@@ -25,6 +32,9 @@ class EagerExecutor:
         batch.begin()
         batch.step.run(rank, batch)
         batch.end()
+
+    def capture(self, worker: "Worker") -> int:
+        return 0
 
     def captures(self, step: DeviceStep) -> bool:
         return False

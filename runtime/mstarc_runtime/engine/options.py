@@ -10,6 +10,16 @@ from torch import Tensor
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float32}
 
 
+class _AnyOption(dict[str, Any]):
+    """Has every option."""
+
+    def __missing__(self, name: str) -> Any:
+        return 0
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
 class OptionTable:
     """One row a slot of every number among the options, made when a plan first asks for it."""
 
@@ -23,6 +33,10 @@ class OptionTable:
         self._values[slot] = options
         for name, column in self._columns.items():
             column[slot] = options.get(name, 0)
+
+    def admit_any(self, slot: int) -> None:
+        """Gives a slot to nobody in particular: every option is 0."""
+        self._values[slot] = _AnyOption()
 
     def release(self, slot: int) -> None:
         self._values[slot] = {}

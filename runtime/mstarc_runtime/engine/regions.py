@@ -1,0 +1,67 @@
+"""What every way of capturing shares: which steps, at which sizes, on whose rows.
+
+Regions are captured at start-up, before the first request, on slots that nobody has yet: a first
+run that warms up changes registers, rings and caches, and all of that is taken back afterwards.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mstarc_runtime.engine.batch import StepBatch
+from mstarc_runtime.layers.sampler import GREEDY as GREEDY_SETTINGS
+from mstarc_runtime.plan_api import DeviceStep
+from mstarc_runtime.streaming.chunks import Chunk
+
+if TYPE_CHECKING:
+    from mstarc_runtime.worker import Worker
+
+
+def is_capturable(step: DeviceStep) -> bool:
+    """Whether the compiler has found a region for the step, of shapes that a bucket fixes."""
+    return step.region is not None and step.rows != "packed" and bool(step.buckets)
+
+
+def region_steps(worker: "Worker") -> Iterator[tuple[DeviceStep, int]]:
+    """Every step of a region with each of its buckets, the largest first."""
+    for step in worker.plan.steps:
+        if isinstance(step, DeviceStep) and is_capturable(step):
+            for bucket in sorted(step.buckets, reverse=True):
+                if bucket <= worker.plan.slots:
+                    yield step, bucket
+
+
+@contextmanager
+def rows_to_capture(worker: "Worker", step: DeviceStep, bucket: int) -> Iterator[StepBatch]:
+    """The step's batch of that size, prepared on free slots; they are as they were afterwards."""
+    assert not worker.live, "regions are captured before the first request"
+    slots = np.arange(bucket, dtype=np.int64)
+    batch = worker.stepper.batch_of(step, bucket)
+    parts = worker.parts
+    for slot in slots.tolist():
+        for engine in parts.kv.values():
+            for sampler in engine.samplers.values():
+                sampler.admit(slot, GREEDY_SETTINGS)
+        parts.options.admit_any(slot)
+    batch.bind(slots)
+    batch.allow_all()
+    for stream in (*step.reads, *step.pulls):
+        ring = parts.rings[stream]
+        size = ring.policy.size
+        batch.set_chunks(ring, [Chunk(offset=0, context=0, fresh=size)] * bucket)
+    batch.growth.clear()
+    if step.prepare is not None:
+        step.prepare(worker.rank, batch)
+    try:
+        yield batch
+    finally:
+        for slot in slots.tolist():
+            worker.rank.release(slot)
+            parts.options.release(slot)
+        for ring in parts.rings.values():
+            ring.restore_heads(slots)
+        for collector in parts.collectors.values():
+            collector.restore_heads(slots)
+        batch.forget_rows()
