@@ -166,7 +166,11 @@ def _report_idle(
     diagnostic = Diagnostic(
         code="MS0618",
         message=message,
-        primary=Label(span=span, text=f"{len(set(ranks.values()))} ranks hold all nodes"),
+        primary=Label(span=span, text=f"{_holders(len(set(ranks.values())))} all nodes"),
         helps=("use fewer devices: a rank without a node still starts a process",),
     )
     context.sink.report(diagnostic)
+
+
+def _holders(count: int) -> str:
+    return "one rank holds" if count == 1 else f"{count} ranks hold"
