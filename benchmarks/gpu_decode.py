@@ -22,6 +22,7 @@ import torch
 from mstarc_runtime.assembly import Extras, RunSettings, make_worker, use_threads
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.cuda_graph import CudaGraphExecutor
+from mstarc_runtime.engine.eager import EagerExecutor, Executor
 from mstarc_runtime.engine.host import InlinePool
 from mstarc_runtime.engine.kv_cache import BackendMaker, reference_attention
 from mstarc_runtime.loader import load_placement, load_plan
@@ -40,12 +41,11 @@ MAX_TOKENS = 4096
 READ_BYTES_A_SECOND = 4.3e12
 
 
-class TimedExecutor(CudaGraphExecutor):
+class TimedExecutor:
     """Waits for the device behind every run and says how long the device and the wait took."""
 
-    def __init__(self, device: torch.device, *, graphs: bool) -> None:
-        super().__init__(device)
-        self._uses_graphs = graphs
+    def __init__(self, runs: Executor) -> None:
+        self._runs = runs
         self._begin = torch.cuda.Event(enable_timing=True)
         self._end = torch.cuda.Event(enable_timing=True)
         self.last_step = ""
@@ -53,11 +53,14 @@ class TimedExecutor(CudaGraphExecutor):
         self.device_ms = 0.0
 
     def captures(self, step: DeviceStep) -> bool:
-        return self._uses_graphs and super().captures(step)
+        return self._runs.captures(step)
+
+    def capture(self, worker: Worker) -> int:
+        return self._runs.capture(worker)
 
     def run(self, rank: Rank, batch: StepBatch) -> None:
         self._begin.record()
-        super().run(rank, batch)
+        self._runs.run(rank, batch)
         self._end.record()
         start = time.perf_counter()
         self._end.synchronize()
@@ -141,7 +144,7 @@ def measure(
 def make(folder: Path, *, graphs: bool) -> tuple[Worker, TimedExecutor, LocalMailbox]:
     plan = load_plan(folder)
     placement = load_placement(plan, PLACEMENT)
-    executor = TimedExecutor(torch.device("cuda", 0), graphs=graphs)
+    executor = TimedExecutor(CudaGraphExecutor() if graphs else EagerExecutor())
     network = LocalNetwork()
     conductor = network.mailbox(CONDUCTOR)
     worker = make_worker(
@@ -154,6 +157,9 @@ def make(folder: Path, *, graphs: bool) -> tuple[Worker, TimedExecutor, LocalMai
         progress=progress_to(sys.stderr),
         extras=Extras(executor=executor, attention=attention()[1]),
     )
+    start = time.perf_counter()
+    count = executor.capture(worker)
+    print(f"captured {count} graphs in {time.perf_counter() - start:.1f} s", file=sys.stderr)
     return worker, executor, conductor
 
 
@@ -184,12 +190,6 @@ def main() -> None:
                     **{name: round(value, 3) for name, value in found.items()},
                 }
             )
-        counts = executor.counts
-        print(
-            f"graphs {graphs}: {counts.captured} captured, {counts.replayed} replays, "
-            f"eager {counts.eager}",
-            file=sys.stderr,
-        )
         del worker, executor, conductor, module
         torch.cuda.empty_cache()
     if options.json:
