@@ -50,8 +50,8 @@ def _or(names: Sequence[str]) -> str:
     return " or ".join(f"`{name}`" for name in names)
 
 
-def failure_report(error: Exception) -> Report:
-    """A mistake of ours: the stage, the spec's line if one was being compiled, how to report it."""
+def failure_report(error: Exception, arguments: Sequence[str]) -> Report:
+    """A mistake of ours: the stage, the spec's line where it is known, and how to report it."""
     cause = error.__cause__ or error
     last = traceback.extract_tb(cause.__traceback__)[-1]
     where = f"{Path(last.filename).name}:{last.lineno} in {last.name}"
@@ -74,7 +74,7 @@ def failure_report(error: Exception) -> Report:
             "shows the whole trace",
         ),
     )
-    return _report(found, "finish", sources)
+    return _report(found, f"run `{shlex.join(['mstarc', *arguments])}`", sources)
 
 
 def _read_again(path: str) -> dict[str, SourceFile]:

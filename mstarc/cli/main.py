@@ -76,5 +76,5 @@ def run_command(arguments: Sequence[str]) -> int:
     except Exception as error:
         if os.environ.get("MSTARC_TRACEBACK"):
             raise
-        return print_report(failure_report(error), "human")
+        return print_report(failure_report(error, arguments), "human")
     return result if isinstance(result, int) else EXIT_OK

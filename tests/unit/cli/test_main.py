@@ -70,8 +70,9 @@ def test_our_own_mistake_names_the_stage_and_the_spec_line(
         )
 
     monkeypatch.setattr(main.mstarc, "main", fail)
-    assert run_command([]) == 2
+    assert run_command(["compile", "a b.mstar"]) == 2
     shown = capsys.readouterr().out
+    assert shown.endswith("could not run `mstarc compile 'a b.mstar'`: 1 error, 0 warnings\n")
     assert shown.startswith("error[MS0900]: the compiler failed, not your spec\n --> a.mstar:2:1\n")
     assert "it happened in the stage `partition`" in shown
     assert "a call without a rank" in shown
