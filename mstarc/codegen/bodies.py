@@ -197,8 +197,6 @@ class _DeviceBody(_Body):
                 packed = has_free_dim(parameter.type) and self._is_kv(call)
                 text = f"b.{'packed' if packed else 'stacked'}({text})"
             arguments.append(text)
-        if call.context is not None:
-            arguments.append(f"context={pyrepr(call.context)}")
         results = ["_" if name is None else self.name(name) for name in call.results]
         head = f"self.{attribute(call.node)}.{identifier(call.op)}"
         if any(name is not None for name in call.results):

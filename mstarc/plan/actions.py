@@ -19,7 +19,6 @@ class CallOp:
     op: str
     arguments: tuple[Expr, ...]
     results: tuple[str | None, ...]
-    context: str | None
     site: str
     line: int
     text: str
@@ -43,10 +42,11 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendItem:
-    """Send one item a row. `masked`: only where the loop goes on; `when` names a derived option."""
+    """Send `items` items a row. `masked`: only where the loop goes on; `when` names an option."""
 
     stream: str
     value: Expr
+    items: int
     ends: Expr | None
     masked: bool
     when: str | None

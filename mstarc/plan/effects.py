@@ -4,11 +4,13 @@ Before:  emit picture <- image if wants picture
 After:   emit picture where option "draw.paint.emit_picture", which admission computes
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mstarc.ir.exprs import Const, Expr, Local, LoopIndex, PartAttribute
-from mstarc.ir.graph import Emit, Send
-from mstarc.ir.types import TensorType
+from mstarc.analysis.bounds import burst
+from mstarc.ir.exprs import Const, Expr, Local, LoopIndex, PartAttribute, Shape, Slice
+from mstarc.ir.graph import Emit, Send, Stream
+from mstarc.ir.types import DimConst, TensorType, Type
 from mstarc.ir.walking import locals_of, subexpressions
 from mstarc.plan.actions import EmitValue, SendItem, substitute
 from mstarc.plan.refuse import not_built
@@ -20,6 +22,22 @@ if TYPE_CHECKING:
     from mstarc.plan.flatten import Flattener
 
 
+def _dims_of(expr: Expr, types: Mapping[str, Type]) -> int:
+    """The number of dims of a value."""
+    match expr:
+        case Local(name):
+            type_ = types[name]
+            return len(type_.dims) if isinstance(type_, TensorType) else 0
+        case Slice(value, axes):
+            return _dims_of(value, types) - sum(not isinstance(axis, tuple) for axis in axes)
+        case Shape("concat", arguments):
+            return max(1, *(_dims_of(argument, types) for argument in arguments))
+        case Shape(_, arguments):
+            return 1 + _dims_of(arguments[0], types)
+        case _:
+            return 0
+
+
 class EffectFlattener:
     """The part of a `Flattener` that knows effects and static conditions."""
 
@@ -27,7 +45,7 @@ class EffectFlattener:
         self.flattener = flattener
 
     def send(self, send: Send, scope: Scope, *, masked: bool) -> None:
-        """Send one item a row."""
+        """Send one item a row, or as many as one leading dim more has."""
         stream = self.flattener.streams[send.stream]
         if len(send.values) != 1 or not isinstance(stream.item, TensorType):
             raise not_built("a stream of several tensors an item", send.span)
@@ -42,6 +60,7 @@ class EffectFlattener:
             SendItem(
                 stream=send.stream,
                 value=value,
+                items=self._items(value, stream, send, masked=masked),
                 ends=ends,
                 masked=masked,
                 when=self._mask(send.condition, scope, send.span, f"send_{send.stream}"),
@@ -67,6 +86,23 @@ class EffectFlattener:
                 text=emit_text(emit),
             )
         )
+
+    def _items(self, value: Expr, stream: Stream, send: Send, *, masked: bool) -> int:
+        """How many items a row sends at most."""
+        types = self.flattener.types
+        assert isinstance(stream.item, TensorType)
+        if _dims_of(value, types) <= len(stream.item.dims):
+            return 1
+        type_ = types[value.name] if isinstance(value, Local) else None
+        first = type_.dims[0] if isinstance(type_, TensorType) else None
+        if isinstance(first, DimConst):
+            return first.value
+        if masked or send.condition is not None or stream.policy.stop is not None:
+            what = "a `send` of as many items as a request has, under a condition,"
+            raise not_built(what, send.span)
+        program = self.flattener.program
+        assert program.placement is not None
+        return burst(program, stream, program.placement.max_tokens)
 
     def _check_tensor(self, value: Expr, emit: Emit) -> None:
         """Refuse what no device step can hand over."""

@@ -57,7 +57,6 @@ from mstarc.plan.words import (
 from mstarc.source import SourceFile, Span
 
 _CONSTRUCTS: dict[type, str] = {
-    Parallel: "`parallel`",
     ForParts: "`for … in`",
     Match: "`match`",
     MarkStream: "`mark`",
@@ -215,7 +214,11 @@ class Flattener:
                 self._when(statement, scope)
             case Each():
                 self._each(statement, scope)
-            case Parallel() | ForParts() | Match() | MarkStream() | Fork() | Release() | Pull():
+            case Parallel(branches=branches):
+                # In turn: a step is one stream of work, and branches do not see one another.
+                for branch in branches:
+                    self.body(branch, scope)
+            case ForParts() | Match() | MarkStream() | Fork() | Release() | Pull():
                 raise not_built(_CONSTRUCTS[type(statement)], statement.span)
             case _:
                 assert_never(statement)
@@ -228,19 +231,20 @@ class Flattener:
                 f"tensor parallel over ranks {', '.join(map(str, call.ranks))}",
                 f"give `{call.node}` one rank",
             )
+        contexts = self.signatures.nodes[call.node].contexts
+        first = contexts[0].name if contexts else call.context
+        if call.context not in (None, first):
+            raise not_built(f"a call on the context `{call.context}`", call.span)
         arguments = tuple(self.expr(argument, scope) for argument in call.arguments)
         results = tuple(None if r is None else self.define(r, scope) for r in call.results)
-        contexts = self.signatures.nodes[call.node].contexts
-        is_default = not contexts or call.context in (None, contexts[0].name)
         op = CallOp(
             node=call.node,
             op=call.op,
             arguments=arguments,
             results=results,
-            context=None if is_default else call.context,
             site=call.site,
             line=self.line(call.span),
-            text=call_text(call) + ("" if is_default else f" on {call.context}"),
+            text=call_text(call),
         )
         self._check_arguments(op, call.span)
         self.drafting.call(call, op, scope.place)

@@ -302,7 +302,6 @@ def _probe(call: Call) -> CallOp:
         op=call.op,
         arguments=(),
         results=(),
-        context=call.context,
         site=call.site,
         line=0,
         text="",

@@ -46,7 +46,7 @@ def sends_of(actions: tuple[Action, ...]) -> tuple[tuple[str, int], ...]:
     counts: dict[str, int] = {}
     for action in actions:
         if isinstance(action, SendItem):
-            counts[action.stream] = counts.get(action.stream, 0) + 1
+            counts[action.stream] = counts.get(action.stream, 0) + action.items
         elif isinstance(action, Repeat):
             for stream, count in sends_of(action.body):
                 counts[stream] = counts.get(stream, 0) + count * action.passes
@@ -143,11 +143,8 @@ def grows_of(actions: tuple[Action, ...], signatures: Signatures) -> tuple[Grow,
 
 
 def written_contexts(call: CallOp, signatures: Signatures) -> tuple[str, ...]:
-    """The contexts that a call writes: the one of its `on`, or those that its op names."""
-    op = signatures.op(call)
-    if not op.writes:
-        return ()
-    return (call.context,) if call.context is not None else op.writes
+    """The contexts that a call writes."""
+    return signatures.op(call).writes
 
 
 def _added_up(grows: list[Grow]) -> tuple[Grow, ...]:

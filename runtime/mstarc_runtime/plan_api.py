@@ -336,7 +336,10 @@ class Ring(Protocol):
         where: Tensor | None = None,
         ends: Tensor | None = None,
     ) -> None:
-        """Send one item a row where `where` holds; `ends`: items that end a chunk (`until`)."""
+        """Send an item of each row, [B, *item], or several, [B, k, *item], where `where` holds.
+
+        `ends`: bool[B] or bool[B, k], items that end a chunk (`until`).
+        """
 
     def window(self, batch: Batch) -> Tensor:
         """The chunk of each row, of one length: [B, k, *item]; [B, *item] for `fixed(1)`."""

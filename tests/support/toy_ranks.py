@@ -7,7 +7,7 @@ that a forgotten value is an error and not an old one.
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -64,7 +64,10 @@ class ToyOps:
     """Shape functions."""
 
     def isin(self, value: Any, items: Any) -> Row:
-        return Row(plain(value) in plain(items))
+        many = plain(value)
+        if isinstance(many, tuple):
+            return Row(tuple(item in plain(items) for item in many))
+        return Row(many in plain(items))
 
     def stack(self, *values: Any) -> Row:
         return Row(tuple(map(plain, values)))
@@ -181,8 +184,11 @@ class ToyRing:
 
     def append(self, batch: ToyBatch, value: Any, where: Any = None, ends: Any = None) -> None:
         if where is None or plain(where):
-            self.history.items.append((plain(value), bool(plain(ends))))
-            batch.sent[self.name] = batch.sent.get(self.name, 0) + 1
+            content, last = plain(value), plain(ends)
+            items = content if isinstance(content, tuple) else (content,)
+            marks = last if isinstance(last, tuple) else (bool(last),) * len(items)
+            self.history.items.extend(zip(items, marks, strict=True))
+            batch.sent[self.name] = batch.sent.get(self.name, 0) + len(items)
 
     def next(self) -> Chunk | str | None:
         """The next chunk, `drained`, or none yet."""
@@ -216,6 +222,17 @@ class ToyRing:
         self.history = History()
 
 
+class ToyOutbox:
+    """The way to a ring that another rank declares, perhaps later."""
+
+    def __init__(self, request: "ToyRequest", name: str) -> None:
+        self.request = request
+        self.name = name
+
+    def append(self, *arguments: Any, **settings: Any) -> None:
+        self.request.rings[self.name].append(*arguments, **settings)
+
+
 class ToyNode:
     """Ops whose results depend on all that they saw; its contexts live on its rank."""
 
@@ -223,6 +240,7 @@ class ToyNode:
         self.node = node
         self.toys = toys
         self.contexts: dict[str, Rows] = {}
+        self.state: list[int] = []
         self.room: dict[str, int] = {}
 
     def grow(self, batch: ToyBatch, rows: Any, context: str | None = None) -> None:
@@ -248,8 +266,11 @@ class ToyNode:
             held = [
                 tuple(self.contexts.setdefault(c, Rows()).rows) for c in (*op.writes, *op.reads)
             ]
-            seed = digest(self.node.name, op.name, given, held, [])
+            state = self.state if op.stateful else []
+            seed = digest(self.node.name, op.name, given, held, state)
             sizes = sizes_of(op, given)
+            if op.stateful:
+                self.state.append(seed)
             cross = {c.name for c in self.node.contexts if c.cross is not None}
             for context in op.writes:
                 count = max(sizes.values(), default=1)
@@ -268,7 +289,7 @@ class ToyNode:
 
 
 class ToyBuilder:
-    """Makes toys for what a rank declares. Outboxes are joined to rings afterwards."""
+    """Makes toys for what a rank declares."""
 
     def __init__(self, request: "ToyRequest") -> None:
         self.request = request
@@ -285,8 +306,8 @@ class ToyBuilder:
         assert capacity >= policy.size
         return self.request.ring(name, policy)
 
-    def outbox(self, name: str, *, rank: int, **_: Any) -> ToyRing:
-        return self.request.rings[name]
+    def outbox(self, name: str, *, rank: int, **_: Any) -> "ToyOutbox":
+        return ToyOutbox(self.request, name)
 
     def keep(self, name: str, *_: Any, **__: Any) -> Kept:
         return self.kept.setdefault(name, Kept(name))
@@ -303,10 +324,17 @@ class ToyBuilder:
 class ToyRequest:
     """One request over all ranks of a placement."""
 
-    def __init__(self, program: Program, inputs: Mapping[str, Any], admission: Any) -> None:
+    def __init__(
+        self,
+        program: Program,
+        inputs: Mapping[str, Any],
+        wants: Collection[str],
+        admission: Any,
+    ) -> None:
         self.nodes = {node.name: node for node in program.nodes}
         self.toys = Toys(landmarks(program))
         self.inputs = inputs
+        self.wants = wants
         self.options: Mapping[str, Any] = admission.options
         self.bounds: Mapping[str, int] = admission.bounds
         self.emits: dict[str, list[Any]] = {output.name: [] for output in program.outputs}
@@ -320,7 +348,8 @@ class ToyRequest:
         return self.rings[name]
 
     def emit(self, output: str, value: Any) -> None:
-        self.emits[output].append(value)
+        if output in self.wants:
+            self.emits[output].append(value)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -440,34 +469,33 @@ def run_plan(
     *,
     inputs: Mapping[str, Any],
     options: Mapping[str, Any],
+    wants: frozenset[str] | None = None,
     order: Random,
 ) -> tuple[dict[str, tuple[Any, ...]], dict[str, list[Any]]]:
     """What a request gets from a plan's ranks: values by output, and items by stream."""
     with plan_package(files) as (messages, machines):
-        message = messages.Request(**inputs, **options)
+        wanted = {} if wants is None else {"wants": wants}
+        message = messages.Request(**inputs, **options, **wanted)
         machines.check(message)
         admission = machines.admit(message)
-        request = ToyRequest(program, inputs, admission)
+        request = ToyRequest(program, inputs, message.wants, admission)
         modules = [
             module(f"toy_rank{name}", files[name])
             for name in sorted(files)
             if name.startswith(f"placements/{placement}/rank")
         ]
         made, builders = [], []
-        # Rings before the outboxes that lead to them.
-        for loaded in sorted(modules, key=lambda m: "b.outbox" in files[m.__name__[8:]]):
+        for loaded in modules:
             rank = loaded.RANK()
             rank.ops, rank.options = ToyOps(), lambda slot: request.options
             builder = ToyBuilder(request)
             rank.build(builder)
             made.append(rank)
             builders.append(builder)
-        place = {rank.rank: index for index, rank in enumerate(made)}
-        ordered = [made[place[number]] for number in range(len(made))]
         ranks = Ranks(
             request=request,
-            ranks=ordered,
-            builders=[builders[place[number]] for number in range(len(made))],
+            ranks=made,
+            builders=builders,
             steps={
                 step.id: (loaded.RANK.rank, step) for loaded in modules for step in loaded.STEPS
             },
@@ -478,7 +506,7 @@ def run_plan(
         streams = {
             name: [value for value, _ in ring.history.items] for name, ring in request.rings.items()
         }
-        for rank in ordered:
+        for rank in made:
             rank.release(0)
     emits = {name: tuple(values) for name, values in request.emits.items()}
     return emits, streams

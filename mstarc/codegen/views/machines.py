@@ -48,7 +48,7 @@ def machines_view(plan: Plan) -> MachinesView:
     """The view of `machines.py`."""
     program = plan.program
     exprs = AdmissionExprs(program)
-    width = max(len(machine.name) for machine in program.machines)
+    width = max((len(machine.name) for machine in program.machines), default=0)
     checks = _checks(plan, exprs)
     return MachinesView(
         title=f"What {program.model} decides when a request arrives: the same for every placement.",
