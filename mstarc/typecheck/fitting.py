@@ -109,7 +109,8 @@ class Fitter:
                     return Misfit("MS0304", "one number")
                 return None
             case ListType(kind, length):
-                if not _number_fits(wanted, ScalarType(kind)):
+                is_whole = wanted.dtype in ("i64", "i32")
+                if not _number_fits(wanted, ScalarType(kind)) or is_whole != (kind == "int"):
                     return Misfit("MS0303", f"a list of `{kind}`")
                 if len(wanted.dims) != 1:
                     return Misfit("MS0304", "a list has one dim")

@@ -26,6 +26,14 @@ SAMPLE_SETTINGS = (
     "suppress",
     "allow",
 )
+SAMPLE_RANGES = {
+    "temperature": (0.0, 100.0, "is at least 0"),
+    "top_k": (0, 10**9, "is at least 0, which takes all tokens"),
+    "top_p": (0.0, 1.0, "is from 0 to 1"),
+    "repetition_penalty": (1e-9, 100.0, "is above 0; 1 changes nothing"),
+}
+"""From, to, and the rule in words."""
+
 SHARD_KINDS = ("tensor", "expert", "sequence")
 BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -233,8 +241,45 @@ def _samplers(
                 state.error(
                     "MS0315", setting.value.span, f"`{setting.name.text}` is a number", f"`{type_}`"
                 )
+            _check_range(setting, state)
         samplers.append((item.name.text if item.name is not None else "default", item.settings))
     return tuple(samplers)
+
+
+def _check_range(setting: ast.Setting, state: State) -> None:
+    """Refuse a number that a sampler cannot work with, or an option that may become one."""
+    allowed = SAMPLE_RANGES.get(setting.name.text)
+    if allowed is None:
+        return
+    low, high, rule = allowed
+    values: tuple[object, ...] = ()
+    option = None
+    match setting.value:
+        case ast.Int(value=value) | ast.Float(value=value):
+            values = (value,)
+        case ast.Name() as name:
+            symbol = state.resolved.meaning(name)
+            if symbol is not None and symbol.kind == "option":
+                option = state.options.get(symbol.name)
+                values = option.domain[1] if option is not None and option.domain else ()
+            elif symbol is not None and symbol.kind == "config":
+                values = (state.config.get(symbol.name),)
+        case ast.Unary(operand=ast.Int(value=value) | ast.Float(value=value)):
+            values = (-value,)
+        case _:
+            pass
+    wrong = [v for v in values if isinstance(v, int | float) and not low <= v <= high]
+    if not wrong:
+        return
+    verb = "may become" if option is not None else "is"
+    diagnostic = Diagnostic(
+        code="MS0331",
+        message=f"`{setting.name.text}` {rule}",
+        primary=Label(span=setting.value.span, text=f"{verb} {wrong[0]}"),
+    )
+    if option is not None and option.decl.domain is not None:
+        diagnostic = diagnostic.label(option.decl.domain.span, "what the option may be")
+    state.sink.report(diagnostic)
 
 
 def _check_settings(
