@@ -384,9 +384,10 @@ class Flattener:
 
     # Facts
 
-    def first_rank(self, body: tuple[Statement, ...]) -> int | None:
-        """The rank of the first call of a body, through the walks that it runs."""
-        return self._first_rank(body)
+    def last_rank(self, body: tuple[Statement, ...]) -> int | None:
+        """The rank of the last call of a walk's body."""
+        ranks = [s.ranks[0] for s in statements_of(body) if isinstance(s, Call) and s.ranks]
+        return ranks[-1] if ranks else None
 
     def _first_rank(self, body: tuple[Statement, ...]) -> int | None:
         for statement in statements_of(body):

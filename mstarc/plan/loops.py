@@ -117,7 +117,8 @@ class LoopFlattener:
     def _cut(self, loop: Loop, scope: Scope, name: str) -> None:
         flattener = self.flattener
         drafting = flattener.drafting
-        home = flattener.first_rank(loop.body)
+        # Where a pass ends, the next one is tested.
+        home = flattener.last_rank(loop.body)
         home = drafting.rank if home is None else home
         line = flattener.line(loop.span)
         self._check_bound(loop, scope)
@@ -149,7 +150,7 @@ class LoopFlattener:
         drafting.put_label(first)
         drafting.role = "pass"
         drafting.rank = home
-        at_start = self._gathers_at_start(loop, rest)
+        at_start = self._gathers_at_start(loop, rest, home)
         gathered = not at_start
         for statement in rest:
             if not gathered and not isinstance(statement, Assign):
@@ -179,7 +180,7 @@ class LoopFlattener:
         for collect in loop.collects:
             flattener.define(collect.result, scope)
 
-    def _gathers_at_start(self, loop: Loop, rest: tuple[Statement, ...]) -> bool:
+    def _gathers_at_start(self, loop: Loop, rest: tuple[Statement, ...], home: int) -> bool:
         """Whether a pass collects only what it begins with, so that nothing keeps it alive."""
         carried = {carry.value.name for carry in loop.carries}
         copies: set[str] = set()
@@ -187,7 +188,7 @@ class LoopFlattener:
             match statement:
                 case Assign(result=result, value=Local(name)) if name in carried | copies:
                     copies.add(result.name)
-                case Call(node=node):
+                case Call(node=node, ranks=ranks) if ranks == (home,):
                     break
                 case _:
                     return False

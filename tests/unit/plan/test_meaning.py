@@ -15,57 +15,12 @@ from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
 from tests.support.golden import ROOT
 from tests.support.toy_ranks import run_plan
-
-HEAD = """mstar 1
-model toy
-config { stop : int = 2   few : int = 3 }
-request {
-  in  prompt : text
-  out out    : text via tok.text
-  out extra  : text via tok.text
-  opt length : int = 6 in 0 .. 40
-  opt loud   : bool = false
-}
-"""
-NODES = {
-    "tok": """
-node tok : host {
-  impl "toy:Tok"
-  op ids(prompt: text) -> (ids: i64[T])
-  op join(ids: i64[N]) -> (ids: i64[T])
-  op text(token: i64) -> (piece: text)  stateful
-}
-""",
-    "enc": """
-node enc : stateless {
-  impl "toy:Enc"
-  op fold(ids: i64[4]) -> (token: i64)
-  op mix(token: i64) -> (next: i64)
-}
-""",
-    "lm": """
-node lm : kv_cache {
-  impl "toy:Lm"
-  kv { layers = 1, heads = 1, head_dim = 8 }
-  op prefill(ids: i64[T]) -> (token: i64)  attends causal  writes
-  op step(token: i64) -> (next: i64)  attends causal  writes
-}
-""",
-    "small": """
-node small : kv_cache {
-  impl "toy:Small"
-  kv { layers = 1, heads = 1, head_dim = 8 }
-  op read(ids: i64[T]) -> (token: i64)  attends causal  writes
-  op prime(token: i64) -> (next: i64)  attends causal  writes
-  op step(token: i64) -> (next: i64)  attends causal  writes
-}
-""",
-}
+from tests.support.toy_specs import SPLITS, compile_toy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toy:
-    """A spec behind `HEAD`, and the options of requests.
+    """A spec behind the toys' head, and the options of requests.
 
     `mixed`: several machines emit to one output, and nothing says in which order.
     """
@@ -320,23 +275,11 @@ walk read(ids: i64[T]) { t = small.read(ids)   emit extra <- t }
 """,
     ),
 )
-SPLITS = {
-    "together": {"tok": 0, "enc": 0, "lm": 0, "small": 0},
-    "one_apart": {"tok": 0, "enc": 0, "lm": 0, "small": 1},
-    "all_apart": {"tok": 2, "enc": 0, "lm": 1, "small": 3},
-}
 
 
 @pytest.mark.parametrize("toy", TOYS, ids=lambda toy: toy.name)
 def test_plan_means_what_its_program_means(toy: Toy) -> None:
-    used = [name for name in NODES if f"{name}." in toy.text]
-    text = HEAD + "".join(NODES[name] for name in used) + toy.text
-    deployments = tuple(
-        SourceFile(path=f"{name}.yaml", text=deployment_of(split, used))
-        for name, split in SPLITS.items()
-    )
-    spec = SourceFile(path="toy.mstar", text=text)
-    outcome = driver.compile_spec(spec, CompileOptions(deployments=deployments))
+    outcome = compile_toy(toy.text, tuple(SPLITS))
     assert outcome.files is not None, [(d.code, d.message) for d in outcome.diagnostics]
     for name in SPLITS:
         check(outcome.files, name, toy.options, mixed=toy.mixed)
@@ -378,12 +321,3 @@ def check(
 def in_order(emits: Mapping[str, tuple[Any, ...]], mixed: bool) -> dict[str, list[Any]]:
     """Values by output, sorted where their order means nothing."""
     return {name: sorted(values) if mixed else list(values) for name, values in emits.items()}
-
-
-def deployment_of(split: dict[str, int], used: list[str]) -> str:
-    """A deployment with a group for each node; ranks that nobody uses are left out."""
-    numbers = sorted({split[name] for name in used})
-    groups = [
-        f"  - node_names: [{name}]\n    ranks: [{numbers.index(split[name])}]\n" for name in used
-    ]
-    return f"model: toy\nnode_groups:\n{''.join(groups)}"
