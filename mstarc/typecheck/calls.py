@@ -12,6 +12,7 @@ from mstarc.typecheck.dims import Dim, DimVar, constant
 from mstarc.typecheck.environment import Env
 from mstarc.typecheck.fitting import Fitter, Misfit
 from mstarc.typecheck.logic import TRUE
+from mstarc.typecheck.presence import absence
 from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import formula, static_dim
 from mstarc.typecheck.text import text_of
@@ -302,8 +303,6 @@ def _report(
     env: Env,
     values: "Values",
 ) -> None:
-    from mstarc.typecheck.values import absence
-
     state = values.state
     text = text_of(expr)
     if misfit.code == "MS0307":

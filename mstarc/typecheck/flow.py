@@ -23,7 +23,7 @@ class Flow:
         self.state = state
         self.owner = owner
         self.is_machine = is_machine
-        self.values = Values(state, owner=owner, is_machine=is_machine)
+        self.values = Values(state)
 
     def block(self, block: ast.Block, env: Env) -> None:
         """Check statements one after another; `env` ends as it is behind the last."""

@@ -72,6 +72,8 @@ class Logic:
 
     def implies(self, premise: int, conclusion: int) -> bool:
         """Whether `conclusion` holds wherever `premise` does."""
+        if conclusion in (TRUE, premise):
+            return True
         return not self.is_possible(self.both(premise, self.negation(conclusion)))
 
     def is_possible(self, formula: int) -> bool:
@@ -127,6 +129,8 @@ class Logic:
 
     def _with_axioms(self, formula: int) -> int:
         """The formula and every axiom that has something to do with it."""
+        if not self._axioms or formula == FALSE:
+            return formula
         left = list(self._axioms)
         known = set(self.atoms_of(formula))
         while True:

@@ -247,6 +247,9 @@ def _start(
         held = known[0]
         for other in known[1:]:
             held = Held(flow.join(symbol, held, other), held.present, held.span)
+        if all(symbol in end.values and end.values[symbol].present == TRUE for end, _ in incoming):
+            start.set(symbol, held)
+            continue
         present = TRUE
         for end, taken in incoming:
             there = end.values[symbol].present if symbol in end.values else FALSE

@@ -1,6 +1,7 @@
 """Nodes: engines, weights, settings, contexts, and ops with their effects spelled out."""
 
 import re
+from dataclasses import replace
 from typing import get_args
 
 from mstarc.diagnostics import Diagnostic, Label
@@ -88,19 +89,7 @@ def _check_node(node: ast.NodeDecl, state: State) -> NodeInfo:
         symbol.name: check_op(symbol.of(ast.OpDecl), info, state)
         for symbol in state.resolved.symbols.members[node.name.text].ops.values()
     }
-    return NodeInfo(
-        name=info.name,
-        engine=engine,
-        impl=info.impl,
-        weights=info.weights,
-        shards=info.shards,
-        kv=kv,
-        contexts=info.contexts,
-        samplers=samplers,
-        aliases=info.aliases,
-        ops=ops,
-        decl=node,
-    )
+    return replace(info, ops=ops)
 
 
 def _engine(node: ast.NodeDecl, state: State) -> Engine:
@@ -220,7 +209,7 @@ def _check_kv(
 def _samplers(
     node: ast.NodeDecl, engine: Engine, state: State
 ) -> tuple[tuple[str, tuple[ast.Setting, ...]], ...]:
-    values = Values(state, owner=node.name.text)
+    values = Values(state)
     samplers = []
     for item in node.items:
         if not isinstance(item, ast.SampleItem):
@@ -302,7 +291,7 @@ def _check_settings(
 
 def _contexts(node: ast.NodeDecl, state: State) -> tuple[ContextInfo, ...]:
     declared = state.resolved.symbols.members[node.name.text].contexts
-    values = Values(state, owner=node.name.text)
+    values = Values(state)
     contexts = []
     for symbol in declared.values():
         decl = symbol.of(ast.ContextDecl)

@@ -69,7 +69,7 @@ def check_param_type(param: ast.Param, scope: int, state: State) -> Type:
     """The type of a parameter of an op or a walk, and of its default."""
     type_ = declared_type(param.type, scope, state, tensors=True)
     if param.default is not None:
-        default = Values(state, owner="a default").type_of(param.default, Env())
+        default = Values(state).type_of(param.default, Env())
         is_value = isinstance(default, ScalarType | FlagType) or default == ERROR
         if not is_value or (isinstance(type_, ScalarType) and default not in (type_, ERROR, INT)):
             state.sink.report(
@@ -126,7 +126,7 @@ def _result(
     if node.engine != "host":
         _refuse_unbound_dims(result, type_, scope, params, state)
     if result.condition is not None:
-        Values(state, owner=node.name).condition(result.condition, env, "whether a result is there")
+        Values(state).condition(result.condition, env, "whether a result is there")
     return ResultInfo(name=result.name.text, type=type_, condition=result.condition, decl=result)
 
 
@@ -261,13 +261,11 @@ class _Effects:
                 "the rows of one frame, as in `frames(258)`",
             )
         if effect.argument is not None:
-            Values(self._state, owner=self._node.name).whole_number(
-                effect.argument, self._env, "the rows of a frame"
-            )
+            Values(self._state).whole_number(effect.argument, self._env, "the rows of a frame")
             self.mask_size = static_dim(effect.argument, self._state)
 
     def _read_advance(self, effect: ast.Advance) -> None:
-        values = Values(self._state, owner=self._node.name)
+        values = Values(self._state)
         type_ = values.type_of(effect.amount, self._env)
         if type_ not in (ERROR, INT, TensorType("i64")):
             self._state.error(

@@ -167,7 +167,7 @@ def _until(given: _Given, item: Type, marks: tuple[str, ...]) -> PolicyInfo | No
         if symbol is not None and symbol.kind == "mark":
             mark = symbol.name
     if mark is None:
-        values = Values(state, owner="a chunk policy")
+        values = Values(state)
         if not values.truth(condition, Env(item=item)):
             return None
         if not _names_item(condition, state):

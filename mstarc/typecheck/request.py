@@ -55,7 +55,7 @@ def check_request(state: State) -> None:
                 _check_output(request_field, state)
             case ast.OptField():
                 _check_option(request_field, state)
-    values = Values(state, owner="the spec")
+    values = Values(state)
     pending: list[Symbol] = []
     for symbol in state.resolved.symbols.values.values():
         if symbol.kind in ("let", "table"):

@@ -8,10 +8,10 @@ from mstarc.names.symbols import KIND_WORDS
 from mstarc.syntax import ast
 from mstarc.typecheck import calls, operators, shapes
 from mstarc.typecheck.comparisons import refuse_impossible
-from mstarc.typecheck.environment import Env, Held
+from mstarc.typecheck.environment import Env
 from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import first_dynamic
-from mstarc.typecheck.text import shown, text_of
+from mstarc.typecheck.text import text_of
 from mstarc.typecheck.types import (
     BOOL,
     ERROR,
@@ -38,9 +38,8 @@ class Values:
     the context that each works on.
     """
 
-    def __init__(self, state: State, *, owner: str, is_machine: bool = False) -> None:
+    def __init__(self, state: State, *, is_machine: bool = False) -> None:
         self.state = state
-        self.owner = owner
         self.is_machine = is_machine
         self.read: set[Symbol] = set()
         self.calls: list[ast.OpCall] = []
@@ -348,19 +347,3 @@ class Values:
 
 
 _KINDS: dict[type, ScalarType] = {bool: BOOL, int: INT, float: FLOAT, str: STR}
-
-
-def absence(expr: ast.Expr, env: Env, state: State) -> tuple[Held | None, str | None]:
-    """What is known of a value that may not be there: the value, and when it is."""
-    base = expr
-    while isinstance(base, ast.Attr | ast.Index):
-        base = base.base
-    symbol = state.resolved.meaning(base) if isinstance(base, ast.Name) else None
-    held = env.values.get(symbol) if symbol is not None else None
-    if held is None or state.logic.implies(env.facts, held.present):
-        return held, None
-    atoms = state.logic.atoms_of(held.present)
-    if len(atoms) == 1:
-        positive = held.present == state.logic.atom(atoms[0])
-        return held, shown(atoms[0]) if positive else f"not {shown(atoms[0])}"
-    return held, None

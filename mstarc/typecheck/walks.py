@@ -107,9 +107,7 @@ def _signature(walk: ast.WalkDecl, state: State) -> WalkInfo:
             )
             type_ = ERROR
         if result.condition is not None:
-            Values(state, owner=walk.name.text).condition(
-                result.condition, env, "whether a result is there"
-            )
+            Values(state).condition(result.condition, env, "whether a result is there")
         results.append(
             ResultInfo(name=result.name.text, type=type_, condition=result.condition, decl=result)
         )
