@@ -55,11 +55,18 @@ def machines_view(plan: Plan) -> MachinesView:
         origin=origin(plan),
         table=tuple(_machine_line(plan, index, width) for index in range(len(program.machines))),
         api_names=("Admission", "RequestRefused") if checks else ("Admission",),
-        constants=tuple(f"{constant_name(name)} = {pyrepr(v)}" for name, v in program.config),
+        constants=tuple(_constant(name, value) for name, value in program.config),
         checks=checks or ("    # Every request that has the right types is allowed.",),
         computed=_computed(plan, exprs),
         admission=_admission(plan, exprs),
     )
+
+
+def _constant(name: str, value: object) -> str:
+    left = f"{constant_name(name)} = "
+    if isinstance(value, tuple) and value:
+        return left + layout_tuple([pyrepr(item) for item in value], 0, before=len(left))
+    return left + pyrepr(value)
 
 
 def _machine_line(plan: Plan, index: int, width: int) -> str:
