@@ -23,7 +23,7 @@ class Flow:
         self.state = state
         self.owner = owner
         self.is_machine = is_machine
-        self.values = Values(state)
+        self.values = Values(state, is_machine=is_machine)
 
     def block(self, block: ast.Block, env: Env) -> None:
         """Check statements one after another; `env` ends as it is behind the last."""
