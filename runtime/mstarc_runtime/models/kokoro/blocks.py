@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mstarc_runtime.models.kokoro.spectral import SpectralConvolution, pays_off
+
 _EPSILON = 1e-5
 _SLOPE = 0.2
 
@@ -65,6 +67,7 @@ class SnakeBlock(nn.Module):
     """Three dilated convolutions, each with a plain one behind it, with Snake activations.
 
     Tensors are [1, C, 1, T] in channels-last memory, in which a CPU convolves 1.6 times faster.
+    Weights must not change after the first call: what is made of them is kept.
     """
 
     def __init__(self, channels: int, kernel: int, dilations: list[int], style: int) -> None:
@@ -75,26 +78,32 @@ class SnakeBlock(nn.Module):
         self.adain2 = nn.ModuleList(AdaptiveNorm(style, channels) for _ in dilations)
         self.alpha1 = nn.ParameterList(torch.ones(1, channels, 1) for _ in dilations)
         self.alpha2 = nn.ParameterList(torch.ones(1, channels, 1) for _ in dilations)
+        self._ready: dict[nn.Module, SpectralConvolution] = {}
 
     def forward(self, signal: Tensor, style: Tensor) -> Tensor:
         layers = (self.convs1, self.convs2, self.adain1, self.adain2, self.alpha1, self.alpha2)
         for conv1, conv2, norm1, norm2, alpha1, alpha2 in zip(*layers, strict=True):
-            bent = _bend(signal, style, norm1, alpha1, conv1)
-            signal = _bend(bent, style, norm2, alpha2, conv2).add_(signal)
+            bent = self._bend(norm1(signal, style, alpha1.flatten()), conv1, alpha1)
+            bent = self._bend(norm2(bent, style, alpha2.flatten()), conv2, alpha2)
+            signal = bent.add_(signal)
         return signal
 
+    def _bend(self, scaled: Tensor, conv: nn.Module, alpha: Tensor) -> Tensor:
+        """Snake x + sin²(αx) / α, then a convolution, of y = αx.
 
-def _bend(signal: Tensor, style: Tensor, norm: nn.Module, alpha: Tensor, conv: nn.Module) -> Tensor:
-    """Norm, then Snake x + sin²(αx) / α, then a convolution.
-
-    Both α are moved where they cost nothing: into the norm's scale, and, as 1 / α, into the
-    convolution's weight. Between them stands y + sin²(y).
-    """
-    scaled = norm(signal, style, alpha.flatten())
-    waves = torch.sin(scaled)
-    assert isinstance(conv, nn.Conv1d)
-    weight = conv.weight / alpha
-    return convolve(scaled.addcmul_(waves, waves), conv, weight)
+        Both α are moved where they cost nothing: into the norm before, and, as 1 / α, into the
+        convolution's weight. Between them stands y + sin²(y).
+        """
+        waves = torch.sin(scaled)
+        snake = scaled.addcmul_(waves, waves)
+        assert isinstance(conv, nn.Conv1d)
+        if not pays_off(conv.weight):
+            return convolve(snake, conv, conv.weight / alpha)
+        if conv not in self._ready:
+            assert conv.bias is not None
+            (dilation,) = conv.dilation
+            self._ready[conv] = SpectralConvolution.of(conv.weight / alpha, conv.bias, dilation)
+        return self._ready[conv](snake)
 
 
 def convolve(signal: Tensor, conv: nn.Module, weight: Tensor | None = None) -> Tensor:
