@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.generated import SHIPPED, Shipped, compiled
+from tests.support.golden import ROOT
+from tests.support.markdown import blocks
 from tests.support.toy_ranks import plan_package
 
 MAY_IMPORT = {
@@ -129,3 +131,13 @@ def test_admission_bounds_loops_by_the_request() -> None:
     assert admission.bounds == {"speak.decode": 7}
     assert admission.runs == {"speak": True, "vocoder": True}
     assert admission.options["voice"] == "tara"
+
+
+def test_the_page_on_plans_shows_real_code() -> None:
+    page = (ROOT / "docs/plan.md").read_text(encoding="utf-8")
+    rank = compiled(SHIPPED[0])["placements/cpu/rank0.py"]
+    spec = (ROOT / "specs/orpheus.mstar").read_text(encoding="utf-8")
+    shown = [block for block in blocks(page) if block.language in ("python", "mstar")]
+    assert len(shown) == 3
+    for block in shown:
+        assert block.text.strip("\n") in (rank if block.language == "python" else spec)
