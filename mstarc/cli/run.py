@@ -22,11 +22,11 @@ NEEDED = (
     "mstarc_runtime",
     "msgspec",
     "numpy",
+    "rich",
     "safetensors",
     "soundfile",
     "tokenizers",
     "torch",
-    "transformers",
     "zmq",
 )
 INSTALL = 'pip install "mstarc[run]"'
