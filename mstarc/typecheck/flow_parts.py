@@ -1,5 +1,6 @@
 """What goes over something that comes piece by piece: parts of a request, chunks of streams."""
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from mstarc.diagnostics import Diagnostic, Label
@@ -10,6 +11,8 @@ from mstarc.typecheck.calls import not_built
 from mstarc.typecheck.environment import Env, Held, Lost
 from mstarc.typecheck.logic import FALSE, TRUE
 from mstarc.typecheck.policies import check_policy, chunk_type
+from mstarc.typecheck.rhythm import Place, rhythm
+from mstarc.typecheck.state import State
 from mstarc.typecheck.text import condition_key
 from mstarc.typecheck.types import ERROR, MediaType, PartsType, Type
 
@@ -174,8 +177,32 @@ def _check_zip(flow: "Flow", each: ast.Each) -> None:
                 .label(first.decl.policy.span, f"chunks of `{first_name.text}`")
                 .label(info.decl.policy.span, f"chunks of `{name.text}`")
             )
+    _check_rhythm(each, state)
     if each.policy is not None and each.policy.name.text == "until":
         not_built(each.policy.span, "`until` over several streams", state)
+
+
+def _check_rhythm(each: ast.Each, state: State) -> None:
+    first_name, *others = each.streams
+    beats: list[Counter[Place]] = []
+    for name in each.streams:
+        symbol = state.resolved.meaning(name)
+        info = state.streams.get(symbol.name) if symbol is not None else None
+        machine = state.resolved.symbols.machines.get(info.producer) if info is not None else None
+        if symbol is None or machine is None:
+            return
+        beats.append(rhythm(machine.of(ast.MachineDecl), symbol, state))
+    for name, beat in zip(others, beats[1:], strict=True):
+        if beat == beats[0]:
+            continue
+        diagnostic = Diagnostic(
+            code="MS0417",
+            message=f"`{first_name.text}` and `{name.text}` may not get equally many items",
+            primary=Label(span=name.span, text=f"read in step with `{first_name.text}`"),
+            notes=("a read in step waits for both, so one that gets more would wait for ever",),
+            helps=("send to both in the same places, or read them apart",),
+        )
+        state.sink.report(diagnostic)
 
 
 def _merge_arms(flow: "Flow", env: Env, ends: list[tuple[int, Env]]) -> None:
