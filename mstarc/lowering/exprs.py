@@ -130,3 +130,8 @@ class Exprs:
         assert isinstance(value, ir.Const)
         assert isinstance(value.value, int | float | bool | str)
         return value.value
+
+
+def maybe(expr: ast.Expr | None, exprs: Exprs) -> ir.Expr | None:
+    """The IR's expression, where there is one."""
+    return None if expr is None else exprs.lower(expr)

@@ -10,10 +10,10 @@ from typing import assert_never
 from mstarc.ir import exprs as ir_exprs
 from mstarc.ir import graph as ir
 from mstarc.lowering.calls import Sites, lower_call
+from mstarc.lowering.contexts import lower_fork, lower_mark, lower_release
 from mstarc.lowering.declarations import lower_policy
 from mstarc.lowering.exprs import Exprs
 from mstarc.lowering.names import Names, Types
-from mstarc.lowering.walks import lower_fork, lower_mark, lower_release
 from mstarc.names import Symbol
 from mstarc.syntax import ast
 from mstarc.typecheck import Typed

@@ -12,7 +12,8 @@ from mstarc.ir import exprs as ir_exprs
 from mstarc.ir import graph as ir
 from mstarc.ir import types as ir_types
 from mstarc.lowering.calls import Sites, lower_call
-from mstarc.lowering.exprs import Exprs
+from mstarc.lowering.contexts import lower_fork, lower_mark, lower_release
+from mstarc.lowering.exprs import Exprs, maybe
 from mstarc.lowering.names import Names, Types
 from mstarc.names import Symbol
 from mstarc.syntax import ast
@@ -131,7 +132,7 @@ class _WalkLowering:
                     ir.Send(
                         stream=statement.stream.text,
                         values=values,
-                        condition=_maybe(statement.condition, exprs),
+                        condition=maybe(statement.condition, exprs),
                         span=statement.span,
                     )
                 )
@@ -140,7 +141,7 @@ class _WalkLowering:
                     ir.Emit(
                         output=statement.output.text,
                         value=exprs.lower(statement.value),
-                        condition=_maybe(statement.condition, exprs),
+                        condition=maybe(statement.condition, exprs),
                         span=statement.span,
                     )
                 )
@@ -245,7 +246,7 @@ class _WalkLowering:
         if loop.index is not None:
             index = self._names.new(loop.index.text)
             body.locals[uses[loop.index]] = ir_exprs.LoopIndex(index)
-        condition = _maybe(loop.while_condition, Exprs(self._typed, body.locals))
+        condition = maybe(loop.while_condition, Exprs(self._typed, body.locals))
         # What else the body sets is seen neither in the next pass nor behind the loop.
         live = frozenset(uses[carry.name] for carry in loop.carries).union(
             *(self._reads(collect.value) for collect in loop.collects),
@@ -253,7 +254,7 @@ class _WalkLowering:
         )
         self._block(loop.body.statements, live, body)
         end = self._exprs(body)
-        until = _maybe(loop.until_condition, end)
+        until = maybe(loop.until_condition, end)
         collected = [end.lower(collect.value) for collect in loop.collects]
         yields = tuple(body.locals[uses[carry.name]] for carry in loop.carries)
         results = tuple(
@@ -345,31 +346,6 @@ class _WalkLowering:
         return frozenset(_read_in(node, self._typed))
 
 
-def lower_fork(fork: ast.Fork, exprs: Exprs) -> ir.Fork:
-    """A fork, in a walk or a state."""
-    return ir.Fork(
-        node=fork.target.node.text,
-        target=fork.target.context.name.text,
-        source=fork.source.context.name.text,
-        condition=_maybe(fork.condition, exprs),
-        span=fork.span,
-    )
-
-
-def lower_release(release: ast.Release) -> ir.Release:
-    """A release, in a walk or a state."""
-    return ir.Release(
-        node=release.target.node.text,
-        context=release.target.context.name.text,
-        span=release.span,
-    )
-
-
-def lower_mark(mark: ast.Mark) -> ir.MarkStream:
-    """A mark, in a walk or a state."""
-    return ir.MarkStream(stream=mark.stream.text, mark=mark.mark.text, span=mark.span)
-
-
 def _read_in(node: ast.Node, typed: Typed, *, targets: bool = False) -> Iterator[Symbol]:
     if isinstance(node, ast.Name):
         symbol = typed.resolved.uses.get(node)
@@ -398,7 +374,3 @@ def _by_name(place: _Place, name: str) -> ir_exprs.Expr:
     """What the value of this name is at the end of a walk."""
     found = [value for symbol, value in place.locals.items() if symbol.name == name]
     return found[0] if found else ir_exprs.Const(None)
-
-
-def _maybe(expr: ast.Expr | None, exprs: Exprs) -> ir_exprs.Expr | None:
-    return None if expr is None else exprs.lower(expr)

@@ -150,7 +150,7 @@ def _resolve_dim(dim: ast.Expr, scope: Scope, dims: dict[str, Symbol] | None, us
             "a free dim begins with a capital letter, as `T` does; other dims are named in "
             "config, options or lets"
             if dims is not None
-            else "the items of a stream are all of one size: numbers, config values and options"
+            else "the items of a stream are all of one size, of numbers and config values"
         )
         report_unknown(name, known, "MS0213", "dim", uses.sink, notes=(note,))
 
