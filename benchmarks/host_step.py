@@ -49,6 +49,7 @@ GOAL = {1: 15, 8: 20, 32: 35, 64: 60}
 CONTEXT_ROWS = 8192
 PAGE_TOKENS = 16
 WARM_UP_STEPS = 200
+BUCKETS = (1, 2, 4, 8, 16, 32, 64)
 
 SINK = """
 import sys
@@ -164,6 +165,16 @@ class SmallBuilder(RankBuilder):
         return super().kv_cache(name, **declared)
 
 
+def with_buckets(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps, at the sizes that a placement for 64 requests gives them."""
+    return tuple(
+        dataclasses.replace(step, buckets=BUCKETS)
+        if isinstance(step, DeviceStep) and step.buckets
+        else step
+        for step in steps
+    )
+
+
 def with_tokens(steps: Sequence[Step]) -> tuple[Step, ...]:
     """The steps, with the decode pass also emitting its token to the client."""
 
@@ -208,7 +219,7 @@ def make_worker(folder: Path, sockets: Path, *, tokens: bool, slots: int) -> Wor
         RankPlan(
             rank=0,
             rank_class=rank_class,
-            steps=with_tokens(steps) if tokens else steps,
+            steps=with_tokens(with_buckets(steps)) if tokens else with_buckets(steps),
             slots=slots,
             spec=plan.spec,
             is_alone=True,

@@ -26,6 +26,7 @@ from mstarc_runtime.messages import HostOutput, OutputPart, StepOutput, pack_val
 from mstarc_runtime.scheduler import Group
 from mstarc_runtime.streaming.counts import Slots
 from mstarc_runtime.streaming.outbox import Outbox
+from mstarc_runtime.streaming.ring import Ring
 from mstarc_runtime.transport.mailbox import CONDUCTOR
 
 if TYPE_CHECKING:
@@ -40,13 +41,22 @@ class Landing:
     def __init__(self, worker: "Worker") -> None:
         self._worker = worker
 
-    def land_calm(self, group: Group, batch: StepBatch) -> None:
-        """Every row has sent, emitted and appended all that it could, and no reader waits."""
+    def land_calm(self, group: Group, batch: StepBatch) -> bool:
+        """Every row has sent, emitted and appended all that it could.
+
+        Returns whether the streams have room for another such step.
+        """
         slots, size = group.slots, batch.size
         frames: list[bytes] | None = None
+        has_room = True
         for effect in batch.effects:
             if type(effect) is Sent:
-                effect.target.landed_all(slots, effect.count)
+                target = effect.target
+                assert isinstance(target, Ring)
+                portions = group.portions.get(effect.count)
+                if portions is None:
+                    portions = self._portions(group, effect.count)
+                has_room = target.landed_each(portions, effect.count) and has_room
             elif type(effect) is Emitted:
                 if frames is None:
                     frames = []
@@ -56,12 +66,19 @@ class Landing:
             else:
                 raise AssertionError(f"{effect} in a calm step")
         if frames is None:
-            return
+            return has_room
         if group.message is None:
             group.message = self._message(
                 [_part(e, batch.slot_list) for e in batch.effects if type(e) is Emitted]
             )
         self._worker.mailbox.send(CONDUCTOR, group.message, frames)
+        return has_room
+
+    def _portions(self, group: Group, count: int) -> NDArray[np.int64]:
+        made = np.zeros(self._worker.plan.slots, dtype=np.int64)
+        made[group.slots] = count
+        group.portions[count] = made
+        return made
 
     def land(self, batch: StepBatch, flags: Flags, slots: Slots) -> None:
         """Row by row where rows differ. `flags` [size, COLUMNS] are those of `slots` [size]."""

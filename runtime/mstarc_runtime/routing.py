@@ -102,7 +102,6 @@ class Router:
             rings[stream].wait(slot) == "waiting" for stream in pulls
         ):
             station.waiting.add(slot)
-            worker.generation += 1
             return
         if all(standing == "ready" for standing in standings.values()):
             station.ready.append(slot)

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.messages import StepOutput
 from mstarc_runtime.plan_api import Again, DeviceStep, HostStep
 from mstarc_runtime.streaming.chunks import Chunk
 from mstarc_runtime.streaming.counts import LazyCounts, Slots
-from mstarc_schedule.batching import NONE, BatchPolicy, choose, most_rows
+from mstarc_schedule.batching import BatchPolicy, choose, most_rows
 
 EMPTY: Slots = np.zeros(0, dtype=np.int64)
 
@@ -25,8 +26,9 @@ class Group:
     """Requests that step together, pass after pass of one loop.
 
     `calm` counts the steps that need no look at any single request, as far as is known at
-    `generation`; the first that does is prepared by settling the group anew. `messages` is what the
-    last steady step sent, by the shapes of its parts: it is sent again with other frames.
+    `generation`; the first that does is prepared by settling the group anew. `portions[i]` is 1 for
+    the group's slots. `message` is what its last calm step sent: the next one sends it again with
+    other frames.
     """
 
     slots: Slots
@@ -34,6 +36,14 @@ class Group:
     generation: int = -1
     batch: StepBatch | None = None
     message: StepOutput | None = None
+    portions: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+
+    def become(self, slots: Slots) -> None:
+        """Other rows: what was known of the old ones is forgotten."""
+        self.slots = slots
+        self.calm = 0
+        self.message = None
+        self.portions = {}
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -87,8 +97,7 @@ class Station:
         self.chunks.pop(slot, None)
         for group in self.groups:
             if slot in group.slots:
-                group.slots = group.slots[group.slots != slot]
-                group.calm = 0
+                group.become(group.slots[group.slots != slot])
         self.groups = [group for group in self.groups if group.slots.size]
 
     def unblock(self, slot: int) -> None:
@@ -136,15 +145,14 @@ class Scheduler:
 
     def next(self) -> Station | None:
         """The station whose turn it is, or None if no row can run."""
-        stations = self.stations
-        index = choose(
-            [len(station.ready) + len(station.groups) for station in stations],
-            [station.turn for station in stations],
-        )
-        if index == NONE:
+        able = [station for station in self.stations if station.groups or station.ready]
+        if not able:
             return None
+        index = 0
+        if len(able) > 1:
+            index = choose([station.turn for station in able])
         self._turn += 1
-        station = stations[index]
+        station = able[index]
         station.turn = self._turn
         return station
 

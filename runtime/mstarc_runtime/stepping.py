@@ -26,7 +26,6 @@ from mstarc_schedule.batching import bucket_of, take_packed
 if TYPE_CHECKING:
     from mstarc_runtime.worker import LiveRequest, Worker
 
-_FOREVER = 1 << 62
 Targets = list[tuple[Ring | Outbox, int]]
 
 
@@ -73,10 +72,10 @@ class Stepper:
             return
         batch.read_back()
         if group.calm > 0 and batch.flags_are_expected():
-            group.calm -= 1
-            self.landing.land_calm(group, batch)
             assert station.left is not None
             station.left.add(group.slots, -1)
+            has_room = self.landing.land_calm(group, batch)
+            group.calm = group.calm - 1 if has_room else 0
             return
         self._land_group(station, group, batch)
 
@@ -86,13 +85,12 @@ class Stepper:
         targets = self._targets(step)
         if station.ready and group.slots.size < station.most:
             self._admit(station, group, targets)
-        calm = _FOREVER
+        stays_here = True
         for target, burst in targets if group.slots.size else ():
-            room, steps = target.outlook(group.slots, burst)
-            if room < burst:
+            if target.least_room(group.slots) < burst:
                 self._set_aside(station, group, targets)
                 return self._settle(station, step, group) if group.slots.size else None
-            calm = min(calm, steps)
+            stays_here = stays_here and isinstance(target, Ring)
         if not group.slots.size:
             station.groups.remove(group)
             return None
@@ -106,7 +104,8 @@ class Stepper:
             batch.allow_all()
         else:
             batch.allow(left > 0)
-        group.calm = min(calm, fewest)
+        # What leaves the rank is landed row by row.
+        group.calm = fewest if stays_here else 0
         group.generation = worker.generation
         return batch
 
@@ -119,8 +118,8 @@ class Stepper:
                 rows.append(slot)
             else:
                 station.blocked.add(slot)
-        group.slots = np.array(rows, dtype=np.int64)
-        group.message = None
+        if len(rows) != group.slots.size:
+            group.become(np.array(rows, dtype=np.int64))
 
     def _set_aside(self, station: Station, group: Group, targets: Targets) -> None:
         """Rows whose streams are full leave a group until their readers have made room."""
@@ -131,8 +130,7 @@ class Stepper:
             if all(target.room(slot) >= burst for target, burst in targets)
         ]
         station.blocked.update(set(rows) - set(able))
-        group.slots = np.array(able, dtype=np.int64)
-        group.message = None
+        group.become(np.array(able, dtype=np.int64))
         if not able:
             station.groups.remove(group)
 
@@ -144,7 +142,6 @@ class Stepper:
         flags = batch.host_flags().copy()
         slots = batch.slots
         group.calm = 0
-        group.message = None
         self.landing.land(batch, flags, slots)
         counts = left.settle()
         stays = counts[slots] > 0
@@ -156,7 +153,7 @@ class Stepper:
         # What landed may have ended a request of the group already.
         kept = [slot for slot in slots[stays].tolist() if slot in group.slots]
         leaves = [slot for slot in slots[~stays].tolist() if slot in group.slots]
-        group.slots = np.array(kept, dtype=np.int64)
+        group.become(np.array(kept, dtype=np.int64))
         if not kept and group in station.groups:
             station.groups.remove(group)
         for slot in leaves:

@@ -8,8 +8,6 @@ decode starves nobody.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NONE = -1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPolicy:
@@ -29,19 +27,13 @@ class BatchPolicy:
         assert self.token_budget >= 1, self
 
 
-def choose(ready: Sequence[int], last_turns: Sequence[int]) -> int:
-    """The index of the station to run: of those with ready rows the longest waiting, or NONE.
+def choose(last_turns: Sequence[int]) -> int:
+    """Which of the stations that can run does: the one whose last turn is longest ago.
 
-    >>> choose([0, 2, 5], [1, 7, 3])
-    2
-    >>> choose([0, 0], [1, 2])
-    -1
+    >>> choose([4, 2, 7])
+    1
     """
-    best = NONE
-    for index, rows in enumerate(ready):
-        if rows and (best == NONE or last_turns[index] < last_turns[best]):
-            best = index
-    return best
+    return min(range(len(last_turns)), key=last_turns.__getitem__)
 
 
 def most_rows(policy: BatchPolicy, rows: str, buckets: Sequence[int], max_requests: int) -> int:

@@ -34,8 +34,6 @@ class SendTarget(Protocol):
 
     name: str
 
-    def landed_all(self, slots: Slots, count: int) -> None: ...
-
     def landed(self, slots: Slots, count: int, ends: NDArray[np.bool_] | None = None) -> None: ...
 
 

@@ -75,17 +75,14 @@ class Outbox:
     def room(self, slot: int) -> int:
         return self.capacity - self._sent.get(slot) + int(self._read[slot])
 
-    def outlook(self, slots: Slots, burst: int) -> tuple[int, int]:
-        """(least room of the slots, 0: what leaves the rank is landed row by row)."""
+    def least_room(self, slots: Slots) -> int:
+        """Items that every one of `slots` may still send."""
         sent = self._sent.settle()[slots]
-        return int((self._read[slots] - sent).min()) + self.capacity, 0
+        return int((self._read[slots] - sent).min()) + self.capacity
 
     def read_to(self, slot: int, count: int) -> None:
         """The reader has no more use for the first `count` items."""
         self._read[slot] = max(int(self._read[slot]), count)
-
-    def landed_all(self, slots: Slots, count: int) -> None:
-        raise AssertionError("items that leave a rank are landed one by one")
 
     def landed(self, slots: Slots, count: int, ends: NDArray[np.bool_] | None = None) -> None:
         raise AssertionError("items that leave a rank are landed with their values")

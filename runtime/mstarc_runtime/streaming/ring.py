@@ -4,7 +4,7 @@ Items of a step's rows → a circle of `capacity` items a slot on the device; ch
 Where an item is written is counted on the device, so that `append` may be captured; the host keeps
 its own count, one landing behind, and from it knows who can read and who has room.
 
-Host side: `wait` and `take` for the reader, `room` and `countdown` for the producer, `put`, `close`
+Host side: `wait` and `take` for the reader, `room` and `landed` for the producer, `put`, `close`
 and `release` for both.
 """
 
@@ -20,7 +20,9 @@ from mstarc_runtime.engine.batch import Job, StepBatch
 from mstarc_runtime.engine.dtypes import torch_dtype
 from mstarc_runtime.plan_api import Policy
 from mstarc_runtime.streaming.chunks import NEVER, Chunk, Cutter
-from mstarc_runtime.streaming.counts import LazyCounts, Slots
+from mstarc_runtime.streaming.counts import Slots
+
+_YES = b"\x01"
 
 Standing = Literal["ready", "waiting", "drained", "empty"]
 
@@ -60,7 +62,10 @@ class Ring:
             (slots + 1, capacity, *item), dtype=torch_dtype(dtype), device=device
         )
         self._heads = torch.zeros(slots + 1, dtype=torch.int64, device=device)
-        self._sent = LazyCounts(slots)
+        self._sent: NDArray[np.int64] = np.zeros(slots, dtype=np.int64)
+        self._reached: NDArray[np.bool_] = np.zeros(slots, dtype=np.bool_)
+        # The count at which a slot has no room for another burst of one item.
+        self._full_at: NDArray[np.int64] = np.full(slots, capacity, dtype=np.int64)
         self._cutters = [Cutter(policy) for _ in range(slots)]
         self._fires_at: NDArray[np.int64] = np.full(slots, NEVER, dtype=np.int64)
         self._keeps_from: NDArray[np.int64] = np.zeros(slots, dtype=np.int64)
@@ -112,13 +117,14 @@ class Ring:
         return items
 
     def release(self, slot: int) -> None:
-        if self._sent.get(slot):
-            self._sent.set(slot, 0)
+        if int(self._sent[slot]):
+            self._sent[slot] = 0
             self._heads[slot] = 0
         if not self._cutters[slot].is_untouched:
             self._cutters[slot] = Cutter(self.policy)
         self._fires_at[slot] = NEVER
         self._keeps_from[slot] = 0
+        self._full_at[slot] = self.capacity
 
     # The reader
 
@@ -146,6 +152,7 @@ class Ring:
         keeps_from = cutter.keeps_from
         if keeps_from > self._keeps_from[slot]:
             self._keeps_from[slot] = keeps_from
+            self._full_at[slot] = keeps_from + self.capacity
             self._listener.room_made(self.name, slot, keeps_from)
         return chunk
 
@@ -174,22 +181,28 @@ class Ring:
 
     def room(self, slot: int) -> int:
         """Items that may still be sent before the reader has to take some."""
-        return self.capacity - self._sent.get(slot) + int(self._keeps_from[slot])
+        return int(self._full_at[slot] - self._sent[slot])
 
-    def outlook(self, slots: Slots, burst: int) -> tuple[int, int]:
-        """(least room of the slots, steps of `burst` items that fire no waiting reader)."""
-        sent = self._sent.settle()[slots]
-        room = int((self._keeps_from[slots] - sent).min()) + self.capacity
-        to_fire = int((self._fires_at[slots] - sent).min())
-        return room, min(-(-to_fire // burst) - 1, room // burst)
+    def least_room(self, slots: Slots) -> int:
+        """Items that every one of `slots` may still send."""
+        return int((self._full_at[slots] - self._sent[slots]).min())
 
-    def landed_all(self, slots: Slots, count: int) -> None:
-        """Every one of `slots` has sent `count` items, and no reader waits for them."""
-        self._sent.add(slots, count)
+    def landed_each(self, portions: NDArray[np.int64], burst: int) -> bool:
+        """Slot i has sent `portions[i]` more items, for all slots at once.
+
+        Returns whether all still have room for `burst` more.
+        """
+        sent, reached = self._sent, self._reached
+        np.add(sent, portions, out=sent)
+        np.greater_equal(sent, self._fires_at, out=reached)
+        if _YES in reached.tobytes():
+            self._fire(reached.nonzero()[0].tolist())
+        np.less(self._full_at, sent + burst, out=reached)
+        return _YES not in reached.tobytes()
 
     def landed(self, slots: Slots, count: int, ends: NDArray[np.bool_] | None = None) -> None:
         """Each of `slots` has sent `count` items; `ends`: for whom the last ends a chunk."""
-        sent = self._sent.settle()
+        sent = self._sent
         if ends is not None and ends.any():
             for slot in slots[ends].tolist():
                 cutter = self._synced(slot)
@@ -197,14 +210,18 @@ class Ring:
                 self._refresh(slot, cutter)
         now = sent[slots] + count
         sent[slots] = now
-        for slot in slots[now >= self._fires_at[slots]].tolist():
-            self._fires_at[slot] = NEVER
+        self._fire(slots[now >= self._fires_at[slots]].tolist())
+
+    def _fire(self, slots: list[int]) -> None:
+        """Their readers wait, and can go on."""
+        self._fires_at[slots] = NEVER
+        for slot in slots:
             self._listener.reader_woken(self.name, slot, True)
 
     def put(self, slot: int, values: Tensor, ends: Sequence[int] = ()) -> None:
         """Items [n, *item] from the host or from another rank."""
         count = values.shape[0]
-        start = self._sent.get(slot)
+        start = int(self._sent[slot])
         assert count <= self.room(slot), f"stream {self.name} has no room for {count} items"
         positions = torch.arange(start, start + count, device=self._device) % self.capacity
         self._storage[slot, positions] = values.to(self._device, self._storage.dtype)
@@ -222,23 +239,23 @@ class Ring:
             self._listener.reader_woken(self.name, slot, cutter.is_ready)
 
     def sent(self, slot: int) -> int:
-        return self._sent.get(slot)
+        return int(self._sent[slot])
 
     def restore_heads(self, slots: Slots) -> None:
         """Forgets what a failed run has appended."""
-        counts = torch.from_numpy(self._sent.settle()[slots])
+        counts = torch.from_numpy(self._sent[slots])
         self._heads[torch.from_numpy(slots)] = counts.to(self._device)
 
     def snapshot(self) -> dict[str, int]:
         """What requests hold here: nothing, when there are none."""
         return {
-            "items": int(self._sent.settle().sum()),
+            "items": int(self._sent.sum()),
             "cursors": sum(not cutter.is_untouched for cutter in self._cutters),
         }
 
     def _synced(self, slot: int) -> Cutter:
         cutter = self._cutters[slot]
-        behind = self._sent.get(slot) - cutter.sent
+        behind = int(self._sent[slot]) - cutter.sent
         if behind > 0:
             cutter.put(behind)
         return cutter
@@ -259,7 +276,7 @@ class Ring:
     def _store_packed(self, batch: StepBatch, value: Tensor, counts: Sequence[int]) -> None:
         start = 0
         for slot, count in zip(batch.slot_list, counts, strict=True):
-            head = self._sent.get(slot)
+            head = int(self._sent[slot])
             positions = torch.arange(head, head + count, device=self._device) % self.capacity
             self._storage[slot, positions] = value[start : start + count]
             self._heads[slot] = head + count
