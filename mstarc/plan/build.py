@@ -15,6 +15,7 @@ from mstarc.plan.flatten import Flattener
 from mstarc.plan.layout import place_plan
 from mstarc.plan.plan import Admission, NodeWeights, PlacedPlan, Plan
 from mstarc.plan.refuse import NotBuiltError
+from mstarc.plan.regions import trim_regions
 from mstarc.plan.signatures import Signatures
 from mstarc.source import SourceFile
 
@@ -36,7 +37,7 @@ def build_plan(
     bounds: dict[str, Expr] = {}
     derived: dict[str, Expr] = {}
     placed: list[PlacedPlan] = []
-    for program in programs:
+    for program in map(trim_regions, programs):
         if program.placement is None:
             raise InternalError("a program without a placement", stage="plan")
         try:

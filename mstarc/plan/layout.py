@@ -1,8 +1,8 @@
 """Number the steps of all machines of one placement, and find what each rank holds.
 
 Where an edge leads to a step of another rank, a hop step is put on the edge's own rank; all values
-that are alive there travel. A value that outlives a step gets a register (fixed size, at most
-64 KiB a request), one object a slot (`values`), or a collector.
+that are alive there travel. A value that outlives a step gets a register (of fixed size, at most
+64 KiB a request or used in a capture region), one object a slot (`values`), or a collector.
 """
 
 from collections.abc import Iterable
@@ -92,6 +92,7 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
             remedy="give the option in its bound a range: `opt n : int = 10 in 1 .. 100`",
         )
     alive: frozenset[str] = frozenset().union(*flow.live_in.values())
+    captured = _captured(flow, program)
     variables = {}
     for group, (name, local) in names.items():
         type_ = flattener.types[group]
@@ -100,7 +101,8 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
         if name in bounds:
             storage = "collector"
         elif name in alive:
-            storage = "register" if size is not None and size <= REGISTER_BYTES else "values"
+            fits = size is not None and (size <= REGISTER_BYTES or name in captured)
+            storage = "register" if fits else "values"
         variables[name] = Variable(
             name=name, local=local, type=type_, storage=storage, capacity=bounds.get(name)
         )
@@ -111,6 +113,17 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
         names=step_names(flow.drafts),
         variables=variables,
     )
+
+
+def _captured(flow: Flow, program: Program) -> frozenset[str]:
+    """Variables of steps in regions: a graph has them in one place."""
+    held = {site for region in program.regions for site in region.sites}
+    found: set[str] = set()
+    for draft in flow.drafts:
+        if any(call.site in held for call in draft.calls):
+            actions = tuple(draft.actions)
+            found.update(used_in(actions), defined_in(actions))
+    return frozenset(found)
 
 
 def _attributes(program: Program) -> frozenset[str]:
