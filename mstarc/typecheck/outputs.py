@@ -9,9 +9,10 @@ from mstarc.typecheck.flow_sends import via_problem
 from mstarc.typecheck.links import Links, uses_of
 from mstarc.typecheck.logic import FALSE, TRUE
 from mstarc.typecheck.machines import Ways, body_of, example
+from mstarc.typecheck.operators import is_truth
 from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import formula
-from mstarc.typecheck.types import PartsType
+from mstarc.typecheck.types import ERROR, PartsType
 
 
 def check_outputs(machines: Mapping[str, Ways], links: Links, state: State) -> None:
@@ -210,7 +211,7 @@ def _condition(condition: ast.Expr, flags: Mapping[str, int], state: State) -> i
     def flag(used: Symbol) -> int | None:
         return flags.get(used.name) if used.kind == "parameter" else None
 
-    if condition not in state.types and not isinstance(condition, ast.Bool):
+    if not is_truth(state.types.get(condition, ERROR)) and not isinstance(condition, ast.Bool):
         return TRUE
     found = formula(condition, state, flag)
     local = [atom for atom in state.logic.atoms_of(found) if "@" in atom]
