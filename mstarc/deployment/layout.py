@@ -40,10 +40,12 @@ class _Layout:
         self.rank_count = rank_count
         self.sink = sink
         self.failed = False
-        self.nodes: dict[str, Node] = {}
+        # One public name may stand for several nodes, which then go together.
+        self.nodes: dict[str, tuple[Node, ...]] = {}
         self.contexts: dict[str, str] = {}
         for node in program.nodes:
-            self.nodes.update((name, node) for name in (node.name, *node.aliases))
+            for name in (node.name, *node.aliases):
+                self.nodes[name] = (*self.nodes.get(name, ()), node)
             for context in node.contexts:
                 self.contexts.update((alias, node.name) for alias in context.aliases)
         self.folded = dict(program.folded)
@@ -69,11 +71,11 @@ class _Layout:
             self.check_group(group)
             walks = self.walks_of(group)
             for name in group.nodes:
-                node = self.node_of(name)
-                if node is not None and self.has_effect(name, node, group, walks):
+                for node in self.with_effect(name, self.nodes_of(name), group, walks):
                     placed.setdefault(node.name, []).append(_Placed(name, group, walks))
-        for node_name, entries in placed.items():
-            self.check_node(self.nodes[node_name], entries)
+        for node in self.program.nodes:
+            if node.name in placed:
+                self.check_node(node, placed[node.name])
         self.check_all_placed(placed)
         return {
             name: tuple(rank.value for rank in entries[0].group.ranks)
@@ -98,7 +100,7 @@ class _Layout:
             return
         if tp > 1 and group.tp_size is not None:
             whole = [n for n in group.nodes if n.value in self.nodes]
-            rigid = [n for n in whole if not self.nodes[n.value].shards]
+            rigid = [n for n in whole if not any(node.shards for node in self.nodes[n.value])]
             for name in rigid:
                 message = f"node `{name.value}` cannot be cut over ranks"
                 label = "the spec gives it no `shards`"
@@ -135,47 +137,57 @@ class _Layout:
         label = f"`{self.program.model}` has no {what} of this name"
         self.error(code, name.span, message, label, *helps)
 
-    def node_of(self, name: Named) -> Node | None:
+    def nodes_of(self, name: Named) -> tuple[Node, ...]:
         if name.value in self.nodes:
             return self.nodes[name.value]
         if name.value in self.folded:
             # A public name that has no node here: it runs where the node does that holds it.
-            return None
+            return ()
         if name.value in self.contexts:
             owner = self.contexts[name.value]
             self.not_built(name.span, f"a rank of its own for a context of `{owner}`")
-            return None
+            return ()
         self.unknown("MS0608", "node", name, [*self.nodes, *self.folded, *self.contexts])
-        return None
+        return ()
 
-    def has_effect(
-        self, name: Named, node: Node, group: Group, walks: frozenset[str] | None
-    ) -> bool:
-        """Whether a walk of the group calls the node. Names without an effect are warned about."""
-        called = self.called_in.get(node.name, frozenset())
+    def with_effect(
+        self,
+        name: Named,
+        nodes: tuple[Node, ...],
+        group: Group,
+        walks: frozenset[str] | None,
+    ) -> tuple[Node, ...]:
+        """The nodes that a walk of the group calls. Names without an effect are warned about."""
         if any(walk.value not in self.walks for walk in group.walks or ()):
             # Reported already, and perhaps the one that calls it.
-            return True
-        if walks is not None and called and not walks & called:
+            return nodes
+        called = {node.name: self.called_in.get(node.name, frozenset()) for node in nodes}
+        kept = tuple(
+            node
+            for node in nodes
+            if walks is None or not called[node.name] or walks & called[node.name]
+        )
+        if nodes and not kept:
             message = f"no walk of its group calls node `{name.value}`"
-            listed = ", ".join(f"`{walk}`" for walk in sorted(called))
-            self.warn(name.span, message, f"{listed} {'call' if len(called) > 1 else 'calls'} it")
-            return False
-        for walk in group.walks or ():
+            callers = sorted(frozenset().union(*called.values()))
+            listed = ", ".join(f"`{walk}`" for walk in callers)
+            self.warn(name.span, message, f"{listed} {'call' if len(callers) > 1 else 'calls'} it")
+            return ()
+        for walk in group.walks or () if nodes else ():
             walk_name = self.walks.get(walk.value)
             if walk_name is None or any(self.is_called(n, walk_name) for n in group.nodes):
                 continue
             message = f"walk `{walk.value}` calls no node of its group"
             self.warn(walk.span, message, "naming it here has no effect")
-        return True
+        return kept
 
     def warn(self, span: Span, message: str, label: str) -> None:
         primary = Label(span=span, text=label)
         self.sink.report(Diagnostic(code="MS0619", message=message, primary=primary))
 
     def is_called(self, name: Named, walk: str) -> bool:
-        node = self.nodes.get(name.value)
-        return node is not None and walk in self.called_in.get(node.name, frozenset())
+        nodes = self.nodes.get(name.value, ())
+        return any(walk in self.called_in.get(node.name, frozenset()) for node in nodes)
 
     def check_node(self, node: Node, entries: list[_Placed]) -> None:
         first = entries[0]

@@ -79,15 +79,17 @@ def refuse_doubles(names: Iterable[ast.Name], kind: SymbolKind, sink: Diagnostic
 
 
 def _refuse_doubled_aliases(spec: ast.Spec, sink: DiagnosticSink) -> None:
-    """Refuse a public name that two nodes or contexts, or two walks, have."""
+    """Refuse a public name that means two things; several nodes may be one thing of outside."""
     nodes: dict[str, ast.Node] = {}
     walks: dict[str, ast.Node] = {}
+    shared: dict[str, ast.NodeDecl] = {}
     for declaration in spec.declarations:
         match declaration:
             case ast.NodeDecl():
                 _add_alias(nodes, declaration.name.text, declaration.name, sink)
                 for alias in declaration.aliases:
-                    _add_alias(nodes, alias.value, alias, sink)
+                    if shared.setdefault(alias.value, declaration) is declaration:
+                        _add_alias(nodes, alias.value, alias, sink)
                 for item in declaration.items:
                     contexts = item.contexts if isinstance(item, ast.ContextsItem) else ()
                     for alias in (alias for context in contexts for alias in context.aliases):
