@@ -194,7 +194,7 @@ def loop_without_bound(situation: Situation) -> Finding | None:
     words = [token.text for token in situation.line[-3:-1]]
     if words[-1:] == ["loop"] and situation.takes("max"):
         loop = situation.line[-2]
-    elif words[:1] == ["loop"] and words[1] in ("while", "until", "as", "carry", "collect"):
+    elif words[:1] == ["loop"] and words[-1] in ("while", "until", "as", "carry", "collect"):
         loop = situation.line[-3]
     else:
         return None
