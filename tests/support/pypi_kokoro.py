@@ -8,7 +8,7 @@ import importlib
 import sys
 import types
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -75,7 +75,7 @@ def reference_kokoro(config: Mapping[str, Any]) -> Any:
 
 
 @contextmanager
-def noise(values: Any) -> Iterator[None]:
+def noise(values: Callable[[int], torch.Tensor]) -> Iterator[None]:
     """The reference draws its noise from `values(count)`, laid out [harmonics, time]."""
 
     def drawn(like: torch.Tensor) -> torch.Tensor:

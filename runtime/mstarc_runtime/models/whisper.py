@@ -111,14 +111,13 @@ class Decoder(nn.Module):
         )
 
     def _run(self, ctx: KVContext, ids: Tensor) -> Tensor:
-        hidden = self.embed_tokens(ids) + self.embed_positions(ctx.positions)
+        hidden: Tensor = self.embed_tokens(ids) + self.embed_positions(ctx.positions)
         for layer in self.layers:
             hidden = layer(ctx, hidden)
         return hidden
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        logits = F.linear(self.layer_norm(hidden), self.embed_tokens.weight)
-        return torch.as_tensor(logits).float()
+        return F.linear(self.layer_norm(hidden), self.embed_tokens.weight).float()
 
 
 def _mask(tokens: Sequence[int], vocabulary: int) -> Tensor:
