@@ -1,8 +1,9 @@
 """What the host does in a decode step: µs at several batch sizes, with a device that does nothing.
 
 The runtime's own worker runs Orpheus' plan: admission, routing, the KV cache's page tables, the
-attention plan's arguments, streams with their chunk policies, the message to the client's side. Only
-the device is absent: a captured region is "replayed" by leaving its output buffers as they are.
+attention plan's arguments, streams with their chunk policies, the message to the client's side.
+Only the device is absent: a captured region is "replayed" by leaving its output buffers as they
+are.
 
 Requests begin at different times, so that pages fill and chunks fire in different steps, as they do
 in service; each of their steps is a decode step, and the codec's steps between are counted apart. A
@@ -13,6 +14,7 @@ second process receives what the worker sends.
 
 import argparse
 import dataclasses
+import io
 import json
 import platform
 import statistics
@@ -49,6 +51,7 @@ GOAL = {1: 15, 8: 20, 32: 35, 64: 60}
 CONTEXT_ROWS = 8192
 PAGE_TOKENS = 16
 WARM_UP_STEPS = 200
+DECODE = "speak.decode.pass"
 BUCKETS = (1, 2, 4, 8, 16, 32, 64)
 
 SINK = """
@@ -179,7 +182,7 @@ def with_tokens(steps: Sequence[Step]) -> tuple[Step, ...]:
     """The steps, with the decode pass also emitting its token to the client."""
 
     def extended(step: Step) -> Step:
-        if not isinstance(step, DeviceStep) or step.name != "speak.decode.pass":
+        if not isinstance(step, DeviceStep) or step.name != DECODE:
             return step
         run = step.run
 
@@ -199,7 +202,7 @@ def make_worker(folder: Path, sockets: Path, *, tokens: bool, slots: int) -> Wor
     executor = NullExecutor()
     implementations = Implementations(
         cache_dir=Path("/nonexistent"),
-        progress=progress_to(open("/dev/null", "w")),
+        progress=progress_to(io.StringIO()),
         extra={
             "orpheus:LanguageModel": NullModel,
             "orpheus:SnacDecoder": NullModel,
@@ -268,7 +271,7 @@ def measure(
         worker = make_worker(folder, Path(sockets), tokens=tokens, slots=64)
         try:
             decode = next(
-                step.id for step in worker.plan.steps if getattr(step, "name", "") == "speak.decode.pass"
+                step.id for step in worker.plan.steps if getattr(step, "name", "") == DECODE
             )
             executor = worker.executor
             assert isinstance(executor, NullExecutor)
@@ -338,10 +341,30 @@ def main() -> None:
     ]
     if options.json:
         machine = {"python": platform.python_version(), "machine": platform.processor()}
-        print(json.dumps({"steps": options.steps, "runs": options.runs, "clock": options.clock, **machine, "rows": rows}))
+        print(
+            json.dumps(
+                {
+                    "steps": options.steps,
+                    "runs": options.runs,
+                    "clock": options.clock,
+                    **machine,
+                    "rows": rows,
+                }
+            )
+        )
         return
-    print("host µs a decode step; median of", options.runs, "runs of", options.steps, f"steps, {options.clock} time")
-    print(f"{'batch':>5} {'token':>6} {'mean':>7} {'median':>7} {'goal':>5} {'reference':>10} {'codec':>7}")
+    print(
+        "host µs a decode step; median of",
+        options.runs,
+        "runs of",
+        options.steps,
+        f"steps, {options.clock} time",
+    )
+    print(
+        "{:>5} {:>6} {:>7} {:>7} {:>5} {:>10} {:>7}".format(
+            "batch", "token", "mean", "median", "goal", "reference", "codec"
+        )
+    )
     for row in rows:
         token = "yes" if row["token_to_client"] else "no"
         print(

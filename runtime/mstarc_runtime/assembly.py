@@ -18,6 +18,7 @@ from mstarc_runtime.engine.implementations import Implementations
 from mstarc_runtime.engine.kv_cache import BackendMaker, reference_attention
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts, load_rank
+from mstarc_runtime.plan_api import DeviceStep
 from mstarc_runtime.transport.mailbox import Mailbox
 from mstarc_runtime.weights.progress import Progress
 from mstarc_runtime.worker import RankPlan, Worker
@@ -78,7 +79,7 @@ def make_worker(
         max_rows=placement.max_tokens,
         device=device,
         dtype=extras.dtype or (torch.float32 if device.type == "cpu" else torch.bfloat16),
-        captured=any(executor.captures(step) for step in steps if hasattr(step, "region")),
+        captured=any(isinstance(step, DeviceStep) and executor.captures(step) for step in steps),
         streams={name: route.capacity for name, route in placement.streams.items()},
     )
     implementations = Implementations(
@@ -161,5 +162,3 @@ def device_of(kind: str, rank: int) -> torch.device:
 def host_threads() -> int:
     """Threads for host code: it waits for files and subprocesses more than it computes."""
     return min(4, (os.cpu_count() or 1) + 1)
-
-

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
     except BrokenPipeError:
         return 2
-    except Exception:  # noqa: BLE001 - the last place that can say it
+    except Exception:
         traceback.print_exc()
         say("error: the runtime failed, not your plan; the lines above say where")
         return 2
@@ -60,7 +60,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
@@ -223,7 +223,9 @@ def _targets(plan: LoadedPlan, prepared: list[PreparedRequest], out: Path | None
             raise RuntimeFailure(
                 "MS9010",
                 f"`{out}` is one file, and there is more to write",
-                notes=[f"{len(prepared)} requests, outputs of sound: {', '.join(sounds) or 'none'}"],
+                notes=[
+                    f"{len(prepared)} requests, outputs of sound: {', '.join(sounds) or 'none'}"
+                ],
                 helps=["name a folder"],
             )
         make_folder(out.parent)
@@ -242,8 +244,10 @@ def _say_what_it_serves(plan: LoadedPlan, placement: PlacementFacts) -> None:
     def line(what: str, names: list[str]) -> None:
         say(f"  {what:<8}{', '.join(names) or 'none'}")
 
-    say(f"{plan.model} on {placement.name}: {placement.ranks} rank(s), at most "
-        f"{placement.max_requests} requests at once")
+    say(
+        f"{plan.model} on {placement.name}: {placement.ranks} rank(s), at most "
+        f"{placement.max_requests} requests at once"
+    )
     line("inputs", [f"{i.name}: {i.type}" for i in plan.inputs])
     line("outputs", [f"{o.name}: {o.type}" for o in plan.outputs])
     line("options", [f"{o.name}: {o.type} = {o.default!r}" for o in plan.options])

@@ -25,6 +25,8 @@ from mstarc_runtime.messages import (
     unpack_value,
 )
 from mstarc_runtime.plan_api import HopStep
+from mstarc_runtime.streaming.outbox import Outbox
+from mstarc_runtime.streaming.ring import Ring
 from mstarc_runtime.transport.mailbox import Parcel
 
 if TYPE_CHECKING:
@@ -37,9 +39,7 @@ class RankCourier:
     def __init__(self, worker: "Worker") -> None:
         self._worker = worker
         # (stream, rank) → what its message will carry: slots, firsts, values, ends.
-        self._outgoing: dict[
-            tuple[str, int], list[tuple[int, int, Tensor, Sequence[int]]]
-        ] = {}
+        self._outgoing: dict[tuple[str, int], list[tuple[int, int, Tensor, Sequence[int]]]] = {}
         # (stream, slot) → items that came before those in front of them; first number → items.
         self._ahead: dict[tuple[str, int], dict[int, tuple[Tensor, tuple[int, ...]]]] = {}
         self._closes: dict[tuple[str, int], int] = {}
@@ -102,7 +102,7 @@ class RankCourier:
             if frame is not None:
                 frames.append(frame)
         live = worker.live[slot]
-        streams = {**parts.rings, **parts.outboxes}
+        streams: dict[str, Ring | Outbox] = {**parts.rings, **parts.outboxes}
         for stream in worker.router.streams_of(hop):
             live.sent[stream] = streams[stream].sent(slot)
         for loop in worker.router.loops_of(hop):
@@ -153,7 +153,9 @@ class RankCourier:
         """Does what a message for a live request says."""
         match parcel.message:
             case Items() as message:
-                items = tensor_of(parcel.frames[0], message.dtype, (message.counts[0], *message.dims))
+                items = tensor_of(
+                    parcel.frames[0], message.dtype, (message.counts[0], *message.dims)
+                )
                 ahead = self._ahead.setdefault((message.stream, slot), {})
                 ahead[message.firsts[0]] = (items, message.ends[0])
                 self._advance(message.stream, slot)
@@ -172,7 +174,7 @@ class RankCourier:
         """Drops what waits here for a request that is over."""
         for kept in (self._ahead, self._closes):
             for key in [key for key in kept if key[1] == slot]:
-                del kept[key]  # type: ignore[attr-defined]  # both are dicts by (stream, slot)
+                del kept[key]
         for sends in self._outgoing.values():
             sends[:] = [send for send in sends if send[0] != slot]
 

@@ -115,9 +115,7 @@ class Landing:
             items = torch.as_tensor(value)
             target.put(job.slot, items.unsqueeze(0) if items.dim() == target.item_dims else items)
 
-    def _land_sent(
-        self, batch: StepBatch, effect: Sent, flags: Flags, slots: Slots
-    ) -> None:
+    def _land_sent(self, batch: StepBatch, effect: Sent, flags: Flags, slots: Slots) -> None:
         rows = None if effect.where is None else flags[:, effect.where]
         ends = None if effect.ends is None else flags[:, effect.ends]
         target = effect.target

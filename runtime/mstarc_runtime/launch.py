@@ -1,8 +1,8 @@
 """Starts the ranks of a placement, waits until they are ready, notices when one is gone.
 
-One rank runs beside the conductor, in its thread: `turn` moves both. Several ranks are processes of
-their own that talk over sockets in a private folder; `check` looks whether each still lives. However
-a run ends, `close` leaves no process and no socket behind.
+One rank runs beside the conductor, in its thread: `turn` moves both. Several ranks are processes
+of their own that talk over sockets in a private folder; `check` looks whether each still lives.
+However a run ends, `close` leaves no process and no socket behind.
 """
 
 import contextlib

@@ -213,7 +213,7 @@ def decode(data: Frame) -> Message:
 def tensor_frame(tensor: Tensor) -> bytes:
     """The bytes of a tensor, a copy."""
     flat = tensor.detach().contiguous().cpu()
-    return bytes(memoryview(flat.reshape(-1).view(torch.uint8).numpy()))
+    return flat.reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def tensor_of(frame: Frame, dtype: str, dims: Sequence[int]) -> Tensor:

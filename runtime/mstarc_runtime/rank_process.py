@@ -1,4 +1,4 @@
-"""The process of one rank: `python -m mstarc_runtime.rank_process PLAN PLACEMENT RANK FOLDER SETTINGS`.
+"""The process of one rank: its arguments are plan, placement, rank, folder of sockets, settings.
 
 Started by `launch`, never by a person. Loads its rank, says Ready, works until Stop. What keeps it
 from starting, or from going on, it tells the conductor as Broken. It ends when its parent does.
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
             CONDUCTOR, Broken(rank, failure.code, failure.message, failure.notes, failure.helps)
         )
         return 1
-    except Exception as error:  # noqa: BLE001 - told to the conductor, which reports it
+    except Exception as error:
         traceback.print_exc()
         message = f"rank {rank} failed: {type(error).__name__}: {error}"
         mailbox.send(CONDUCTOR, Broken(rank, "", message, (), ()))

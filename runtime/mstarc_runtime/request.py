@@ -113,7 +113,8 @@ def _asked(entry: Any, index: int, path: Path) -> Asked:
     for key, kind in kinds.items():
         if key in entry and not isinstance(entry[key], kind):
             raise RuntimeFailure(
-                "MS9214", f"`{key}` of request {index} in `{path}` is not of its kind",
+                "MS9214",
+                f"`{key}` of request {index} in `{path}` is not of its kind",
                 notes=[f"it must be a JSON {_JSON_NAMES[kind]}"],
             )
     name = str(entry.get("name", index))

@@ -1,10 +1,10 @@
-"""Where a row goes next: targets known before the first request, loops, streams that are waited for.
+"""Where a row goes next: static targets, loops, streams that are waited for.
 
 A step's `then`, a loop's counter and flag → the station at which the row is ready or waits. Static
 choices and ends of machines are passed through on the way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 from mstarc_runtime.errors import RuntimeFailure
@@ -56,9 +56,7 @@ class Router:
         """The loops of the machine that moves there, as far as this rank has them."""
         machine = self._machines[hop.id]
         return [
-            loop
-            for loop in self._worker.parts.passes_left
-            if loop.partition(".")[0] == machine
+            loop for loop in self._worker.parts.passes_left if loop.partition(".")[0] == machine
         ]
 
     def route(self, slot: int, target: Target, more: bool = True) -> None:
@@ -161,7 +159,7 @@ def _closed_empty(stream: str) -> RuntimeFailure:
     )
 
 
-def _closed_early(stream: str, standings: dict[str, str]) -> RuntimeFailure:
+def _closed_early(stream: str, standings: Mapping[str, str]) -> RuntimeFailure:
     others = ", ".join(f"`{name}`" for name, standing in standings.items() if standing != "ready")
     return RuntimeFailure(
         "MS9307",

@@ -50,7 +50,9 @@ class Stepper:
 
     def _run_group(self, station: Station, step: DeviceStep) -> None:
         worker = self._worker
-        group = station.next_group() if len(station.groups) != 1 or station.ready else station.groups[0]
+        group = (
+            station.next_group() if len(station.groups) != 1 or station.ready else station.groups[0]
+        )
         batch = group.batch
         if (
             group.calm <= 0
@@ -67,7 +69,7 @@ class Stepper:
             return
         try:
             worker.executor.run(worker.rank, batch)
-        except Exception as error:  # noqa: BLE001 - ends a request, not the rank
+        except Exception as error:
             self._run_alone(station, batch, error)
             return
         batch.read_back()
@@ -125,9 +127,7 @@ class Stepper:
         """Rows whose streams are full leave a group until their readers have made room."""
         rows = group.slots.tolist()
         able = [
-            slot
-            for slot in rows
-            if all(target.room(slot) >= burst for target, burst in targets)
+            slot for slot in rows if all(target.room(slot) >= burst for target, burst in targets)
         ]
         station.blocked.update(set(rows) - set(able))
         group.become(np.array(able, dtype=np.int64))
@@ -175,7 +175,7 @@ class Stepper:
         worker = self._worker
         try:
             worker.executor.run(worker.rank, batch)
-        except Exception as error:  # noqa: BLE001 - ends a request, not the rank
+        except Exception as error:
             self._run_alone(station, batch, error)
             return
         self._land_ready(station, step, batch)
@@ -183,7 +183,7 @@ class Stepper:
     def _land_ready(self, station: Station, step: DeviceStep, batch: StepBatch) -> None:
         worker = self._worker
         batch.read_back()
-        station.shaped_by = tuple(sorted(batch.stacked))
+        station.shaped_by = tuple(sorted(batch.stacked_from))
         station.packed_by = tuple(sorted(batch.packed_from))
         flags = batch.host_flags().copy()
         self.landing.land(batch, flags, batch.slots)
@@ -335,7 +335,7 @@ class Stepper:
                 alone.begin()
                 step.run(worker.rank, alone)
                 alone.end()
-            except Exception as own:  # noqa: BLE001 - ends a request, not the rank
+            except Exception as own:
                 self._shrink(alone)
                 self._restore(step, alone)
                 station.running.discard(slot)
@@ -430,7 +430,7 @@ class Stepper:
                 return
             try:
                 self.landing.land_job(job)
-            except Exception as own:  # noqa: BLE001 - ends a request, not the rank
+            except Exception as own:
                 worker.fail(live.slot, own, step)
                 return
             worker.router.route(live.slot, step.then)

@@ -12,7 +12,7 @@ means for streams between ranks (courier).
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -35,7 +35,7 @@ from mstarc_runtime.messages import (
     Stop,
     unpack_value,
 )
-from mstarc_runtime.plan_api import DeviceStep, HostStep, Rank, Step
+from mstarc_runtime.plan_api import Builder, DeviceStep, HostStep, Rank, Step
 from mstarc_runtime.routing import Router
 from mstarc_runtime.scheduler import Scheduler
 from mstarc_runtime.stepping import Stepper
@@ -113,7 +113,8 @@ class Worker:
         self.rank = plan.rank_class()
         self.rank.ops = TorchOps()
         self.rank.options = lambda slot: self.live[slot].options
-        self.rank.build(builder)
+        # The protocols name what plans see of a batch; the parts here know all of it.
+        self.rank.build(cast(Builder, builder))
         self.scheduler = Scheduler(
             [step for step in plan.steps if isinstance(step, (DeviceStep, HostStep))],
             policy,

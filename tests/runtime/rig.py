@@ -1,7 +1,7 @@
 """Ranks in one process, taking turns as a test says: no plan folder, no weights, no clock.
 
-`Rig` is given rank classes and steps as a plan has them, and models as plain classes. `collect` is a
-listener that keeps what a request makes.
+`Rig` is given rank classes and steps as a plan has them, and models as plain classes. `Collected`
+is a listener that keeps what a request makes.
 """
 
 import io

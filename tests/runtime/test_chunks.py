@@ -76,7 +76,9 @@ def policies(draw: st.DrawFn) -> Policy:
 def test_chunks_do_not_depend_on_when_items_come(
     data: st.DataObject, policy: Policy, count: int
 ) -> None:
-    ends = frozenset(data.draw(st.sets(st.integers(0, 59)))) if policy.kind == "until" else frozenset()
+    ends = (
+        frozenset(data.draw(st.sets(st.integers(0, 59)))) if policy.kind == "until" else frozenset()
+    )
     cutter = Cutter(policy)
     taken = []
     while not cutter.is_drained:

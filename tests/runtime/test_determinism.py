@@ -18,7 +18,15 @@ from mstarc_runtime.weights.progress import PlainProgress
 from tests.runtime.plan_folder import write_plan
 from tests.runtime.rig import Collected, nowhere
 
-PROMPTS = ["hello", "a longer prompt than the others", "hm", "four", "five words are in here", "6", "7"]
+PROMPTS = [
+    "hello",
+    "a longer prompt than the others",
+    "hm",
+    "four",
+    "five words are in here",
+    "6",
+    "7",
+]
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +78,7 @@ def speak(
 @pytest.fixture(scope="module")
 def alone(plan_folder: Path) -> dict[str, bytes]:
     """Each prompt by itself, its number being its seed."""
-    return {
-        prompt: speak(plan_folder, [(prompt, seed)])[0] for seed, prompt in enumerate(PROMPTS)
-    }
+    return {prompt: speak(plan_folder, [(prompt, seed)])[0] for seed, prompt in enumerate(PROMPTS)}
 
 
 @pytest.mark.parametrize("placement", ["cpu", "2xcpu"])

@@ -124,4 +124,3 @@ def test_a_job_that_ends_after_its_request_is_ignored(monkeypatch: pytest.Monkey
     rig.run()
     assert made.events == ["cancelled"]
     rig.check_clean()
-

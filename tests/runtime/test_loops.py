@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import torch
 from torch import Tensor, nn
 
 from mstarc_runtime.plan_api import (
@@ -68,7 +67,7 @@ def _no_calls() -> None:
 
 
 class Counting(Rank):
-    """count: begin -> loop while value != stop, at most `passes` -> done; says what it collected."""
+    """count: begin -> loop while value != stop, at most `passes` -> done."""
 
     rank = 0
 
@@ -231,9 +230,7 @@ NESTED = (
     _step(0, "nest.begin", Nested.begin, Enter("nest.outer", first=1, otherwise=4)),
     _step(1, "nest.outer", Nested.outer, Enter("nest.inner", first=2, otherwise=3)),
     _step(2, "nest.inner", Nested.inner, Again("nest.inner", first=2, otherwise=3)),
-    _step(
-        3, "nest.after", Nested.after, Again("nest.outer", first=1, otherwise=4), emits=("out",)
-    ),
+    _step(3, "nest.after", Nested.after, Again("nest.outer", first=1, otherwise=4), emits=("out",)),
     DoneStep(id=4, machine="nest"),
 )
 

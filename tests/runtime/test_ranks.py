@@ -27,7 +27,7 @@ from mstarc_runtime.plan_api import (
     Weights,
 )
 from mstarc_schedule.batching import BatchPolicy
-from tests.runtime.rig import Rig, Collected
+from tests.runtime.rig import Collected, Rig
 
 RANDOM = Weights(source="random")
 TINY = {

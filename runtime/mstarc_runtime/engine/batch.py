@@ -117,9 +117,9 @@ class StepBatch:
         self.effects: list[Effect] = []
         self.chunks: dict[str, list[Chunk]] = {}
         self.packed_lengths: list[int] | None = None
-        self.growth: dict[tuple[int, str], list[int]] = {}
+        self.growth: dict[tuple[str, str], list[int]] = {}
         self.contexts: dict[Any, Any] = {}
-        self.stacked: set[str] = set()
+        self.stacked_from: set[str] = set()
         self.packed_from: set[str] = set()
         self.tests_loop = False
         self._padding_slot = padding_slot

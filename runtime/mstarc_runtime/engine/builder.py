@@ -73,9 +73,7 @@ class RankBuilder:
         courier: Courier,
         attention: BackendMaker = reference_attention,
     ) -> None:
-        self.parts = RankParts(
-            options=OptionTable(slots=settings.slots, device=settings.device)
-        )
+        self.parts = RankParts(options=OptionTable(slots=settings.slots, device=settings.device))
         self._settings = settings
         self._implementations = implementations
         self._listener = listener
@@ -115,7 +113,7 @@ class RankBuilder:
             cross=cross,
         )
         cache = KVCache(layout, dtype=settings.dtype, device=settings.device)
-        vocab = getattr(module, "vocab_size", None) or getattr(module, "vocabulary", 1)
+        vocab: int = getattr(module, "vocab_size", 0) or getattr(module, "vocabulary", 1)
         engine = KVEngine(
             name=name,
             module=module,
@@ -124,7 +122,7 @@ class RankBuilder:
             samplers=sampler_states(
                 samplers,
                 slots=settings.slots,
-                vocab=int(vocab),
+                vocab=vocab,
                 device=settings.device,
                 captured=settings.captured,
             ),
@@ -173,9 +171,7 @@ class RankBuilder:
         return made
 
     def register(self, name: str, dtype: str, dims: tuple[int, ...]) -> Register:
-        made = Register(
-            name, dtype, dims, slots=self._settings.slots, device=self._settings.device
-        )
+        made = Register(name, dtype, dims, slots=self._settings.slots, device=self._settings.device)
         self.parts.registers[name] = made
         return made
 
@@ -229,4 +225,3 @@ class TorchOps:
 
     def repeat(self, value: Tensor, times: int) -> Tensor:
         return value.unsqueeze(1).expand(-1, times, *value.shape[1:])
-

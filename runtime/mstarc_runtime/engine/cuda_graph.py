@@ -51,7 +51,7 @@ class CudaGraphExecutor:
 
     def _captured(self, rank: Rank, batch: StepBatch) -> Any:
         if self._pool is None:
-            self._pool = torch.cuda.graph_pool_handle()  # type: ignore[no-untyped-call]
+            self._pool = torch.cuda.graph_pool_handle()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):

@@ -1,10 +1,10 @@
 """Captures on a CPU, so that the rules of CUDA graphs can be tested without a GPU.
 
-`FakeCapture` notes a body's tensor operations once and replays them on the same memory. What a real
-capture could not hold is an error with its reason: a value read on the host (`.item()`, `.tolist()`,
-`bool(tensor)`, `.numpy()`), a shape that depends on values, and at a replay a shape other than the
-captured one. With `check`, the body runs again at every replay, and an operation or a Python number
-other than the noted one is an error: a graph would have gone on with the old one.
+`FakeCapture` notes a body's tensor operations once and replays them on the same memory. What a
+real capture could not hold is an error with its reason: a value read on the host (`.item()`,
+`.tolist()`, `bool(tensor)`, `.numpy()`), a shape that depends on values, and at a replay a shape
+other than the captured one. With `check`, the body runs again at every replay, and an operation or
+a Python number other than the noted one is an error: a graph would have gone on with the old one.
 """
 
 from collections import Counter
@@ -59,9 +59,7 @@ class _Call:
 
 
 class _HostReads(TorchFunctionMode):
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         what = _READS_ON_HOST.get(func)
         if what is not None:
             raise CaptureError(f"{what} reads a value on the host, inside a captured region")
@@ -70,12 +68,10 @@ class _HostReads(TorchFunctionMode):
 
 class _Recorder(TorchDispatchMode):
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it so
         self.calls: list[_Call] = []
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.name().partition(".")[0]
         if name in _READ_OPS:
             raise CaptureError(f"{name} reads a value on the host, inside a captured region")

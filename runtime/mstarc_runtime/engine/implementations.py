@@ -88,9 +88,7 @@ class Implementations:
         source = self.sources.get(node)
         if source is None:
             return weights
-        return Weights(
-            source=source, under=weights.under, seed=weights.seed, config=weights.config
-        )
+        return Weights(source=source, under=weights.under, seed=weights.seed, config=weights.config)
 
     def _find(self, node: str, impl: str) -> Any:
         if impl in self.extra:
@@ -117,4 +115,3 @@ def _near(name: str) -> list[str]:
     near = difflib.get_close_matches(name, known, n=3)
     hints = [f"did you mean {' or '.join(f'`{n}:…`' for n in near)}?"] if near else []
     return [*hints, "use the runtime of the version that compiled the plan"]
-

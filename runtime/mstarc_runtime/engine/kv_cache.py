@@ -23,7 +23,6 @@ from mstarc_runtime.kvcache.tables import CacheSnapshot
 from mstarc_runtime.layers.sampler import SamplerMode, SamplerState, SamplingSettings
 from mstarc_runtime.plan_api import Sampler
 
-
 _ONE = [1]
 _DEFAULT = "default"
 GREEDY = Sampler(name=_DEFAULT)
@@ -63,9 +62,7 @@ class KVEngine:
     _steps: dict[tuple[int, str], StepContext] = field(default_factory=dict)
     _calls: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
-    def grow(
-        self, batch: StepBatch, rows: int | Sequence[int], context: str = "main"
-    ) -> None:
+    def grow(self, batch: StepBatch, rows: int | Sequence[int], context: str = "main") -> None:
         """Raises OutOfPages or ContextFull, and then nothing was changed."""
         if batch.step.rows == "one":
             assert rows == 1, f"step {batch.step.name}: a one-row step grows by one row"
@@ -78,7 +75,7 @@ class KVEngine:
         batch.growth[(self.name, context)] = counts
 
     def shrink(self, batch: StepBatch) -> None:
-        """Takes back the rows that `grow` has counted for a batch whose step did not run through."""
+        """Takes back the rows that `grow` has counted, for a step that did not run through."""
         for (name, context), counts in batch.growth.items():
             is_counted = batch.step.rows == "one" or (name, context) in batch.contexts
             if name == self.name and is_counted:
@@ -219,5 +216,3 @@ def _mask(text: str) -> Mask:
         return named[text]
     assert text.startswith("frames(") and text.endswith(")"), f"no attention mask is `{text}`"
     return frames(int(text[len("frames(") : -1]))
-
-

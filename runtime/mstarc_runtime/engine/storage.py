@@ -61,7 +61,7 @@ class Values:
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     def stack(self, batch: StepBatch) -> Tensor:
-        batch.stacked.add(self.name)
+        batch.stacked_from.add(self.name)
         parts = [self.tensor(slot) for slot in batch.slot_list]
         parts += [parts[0]] * (batch.bucket - batch.size)
         return torch.stack(parts)
@@ -139,7 +139,7 @@ class Collector:
     def append(self, batch: StepBatch, value: Tensor, where: Tensor | None = None) -> None:
         slots = batch.device_slots
         heads = self._heads.index_select(0, slots)
-        # A row that appends nothing may be full: it writes over its last place, which it gives back.
+        # A row that appends nothing may be full: it writes its last place over with itself.
         places = heads.clamp(max=self._capacity - 1)
         if where is None:
             self._rows.index_put_((slots, places), value)
@@ -158,8 +158,7 @@ class Collector:
         lengths = self.lengths(batch)
         batch.packed_lengths = list(lengths)
         parts = [
-            self._rows[slot, :count]
-            for slot, count in zip(batch.slot_list, lengths, strict=True)
+            self._rows[slot, :count] for slot, count in zip(batch.slot_list, lengths, strict=True)
         ]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 

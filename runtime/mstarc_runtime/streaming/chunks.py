@@ -41,7 +41,16 @@ class Chunk:
 class Cutter:
     """The cursor of one request in one stream."""
 
-    __slots__ = ("_chunks", "_covered", "_ends", "_policy", "_start", "_tail_taken", "closed", "sent")
+    __slots__ = (
+        "_chunks",
+        "_covered",
+        "_ends",
+        "_policy",
+        "_start",
+        "_tail_taken",
+        "closed",
+        "sent",
+    )
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy

@@ -1,8 +1,8 @@
 """The way from a rank to a stream's ring on another rank.
 
-What a step sends is kept until it lands, then leaves as one message for the whole step. The reader's
-rank tells how far it has read; the difference is the room, so a producer never floods a reader.
-Items are numbered: a machine that moves from rank to rank takes its count along.
+What a step sends is kept until it lands, then leaves as one message for the whole step. The
+reader's rank tells how far it has read; the difference is the room, so a producer never floods a
+reader. Items are numbered: a machine that moves from rank to rank takes its count along.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,14 @@ class Outbox:
     """Counts of one stream, for all slots, on the rank that sends."""
 
     def __init__(
-        self, name: str, *, item: tuple[int, ...], rank: int, capacity: int, slots: int, courier: Courier
+        self,
+        name: str,
+        *,
+        item: tuple[int, ...],
+        rank: int,
+        capacity: int,
+        slots: int,
+        courier: Courier,
     ) -> None:
         self.name = name
         self.rank = rank

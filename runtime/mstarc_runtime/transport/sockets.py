@@ -1,8 +1,8 @@
 """Participants that are processes of one machine: ZeroMQ over files in a private folder.
 
-Each participant binds one socket that receives, and connects one to every participant that it sends
-to. A message is a list of frames: the encoded struct, then the raw bytes of its tensors. Queues have
-no limit of their own: streams have credits, and everything else is small.
+Each participant binds one socket that receives, and connects one to every participant that it
+sends to. A message is a list of frames: the encoded struct, then the raw bytes of its tensors.
+Queues have no limit of their own: streams have credits, and everything else is small.
 """
 
 import os
@@ -55,7 +55,7 @@ class SocketMailbox:
         now = time.perf_counter_ns()
         if now < self._look_again_ns:
             return None
-        if not self._inbox.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+        if not int(self._inbox.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
             self._look_again_ns = now + _LOOK_NS
             return None
         header, *frames = self._inbox.recv_multipart()
@@ -63,7 +63,7 @@ class SocketMailbox:
 
     def wait(self, timeout_s: float) -> None:
         self._look_again_ns = 0
-        for source, _ in self._poller.poll(timeout_s * 1000):
+        for source, _ in self._poller.poll(int(timeout_s * 1000)):
             if source == self._wake_read:
                 os.read(self._wake_read, 4096)
 
