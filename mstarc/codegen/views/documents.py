@@ -4,7 +4,7 @@ from typing import Any
 
 from mstarc.ir.graph import Node
 from mstarc.ir.text import format_type
-from mstarc.plan.plan import NodeWeights, PlacedPlan, Plan, RunStep
+from mstarc.plan.plan import HopPlan, NodeWeights, PlacedPlan, Plan, RunStep
 
 
 def plan_document(plan: Plan, digests: dict[str, str]) -> dict[str, Any]:
@@ -83,10 +83,32 @@ def placement_document(placed: PlacedPlan) -> dict[str, Any]:
             }
             for s in placed.streams
         },
+        "hops": [
+            {
+                "from_rank": rank.rank,
+                "to_rank": step.rank,
+                "step": step.step,
+                "values": list(step.values),
+                "bytes": step.bytes,
+            }
+            for rank in placed.ranks
+            for step in rank.steps
+            if isinstance(step, HopPlan)
+        ],
         "via": {o.name: list(o.via) for o in program.outputs if o.via is not None},
         "memory": [
             {"rank": row.rank, "what": row.what, "of": row.of, "bytes": row.bytes}
             for row in program.memory
+        ],
+        "pools": [
+            {
+                "rank": pool.rank,
+                "node": pool.node,
+                "pages": pool.pages,
+                "page_tokens": pool.page_tokens,
+                "bytes_per_page": pool.bytes_per_page,
+            }
+            for pool in program.pools
         ],
         "regions": [
             {
