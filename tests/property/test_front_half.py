@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from mstarc.diagnostics import CATALOG
-from tests.support.front_half import front_half
+from mstarc.diagnostics import CATALOG, DiagnosticSink
+from mstarc.ir.graph import Program
+from mstarc.ir.text import print_program
+from mstarc.source import SourceFile
+from mstarc.syntax.parser import parse
+from tests.support.front_half import front_half, lowered
 from tests.support.markdown import blocks
 
 ROOT = Path(__file__).parents[2]
@@ -60,3 +64,20 @@ def test_a_shipped_spec_has_no_findings(text: str) -> None:
     program, found = front_half(text)
     assert program is not None
     assert found == ()
+
+
+@pytest.mark.parametrize("text", SPECS, ids=lambda text: text.split("model ", 1)[1].split()[0])
+def test_the_order_of_declarations_means_nothing(text: str) -> None:
+    source = SourceFile(path="spec.mstar", text=text)
+    spec = parse(source, DiagnosticSink())
+    assert spec is not None
+    pieces = [source.slice(declaration.span) for declaration in spec.declarations]
+    head = text[: spec.declarations[0].span.start]
+    turned = head + "\n".join(reversed(pieces)) + "\n"
+    assert parts(lowered(turned)) == parts(lowered(text))
+
+
+def parts(program: Program) -> set[str]:
+    """The declarations of a program as text, without their places."""
+    text = re.sub(r" !\d+:\d+", "", print_program(program))
+    return {part.strip() for part in re.split(r"\n(?=[a-z])", text)}
