@@ -23,10 +23,14 @@ from mstarc.typecheck import Sizes
 from mstarc.typecheck import check as check_types
 
 if TYPE_CHECKING:
+    from mstarc.deployment import Deployment
     from mstarc.deployment.sizes import SizesFile
     from mstarc.ir.graph import Program
+    from mstarc.lint.select import Selection
     from mstarc.names import Resolved
     from mstarc.passes.context import PassContext
+    from mstarc.show import Picture
+    from mstarc.typecheck import Typed
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -54,6 +58,51 @@ def check(spec: SourceFile) -> Outcome:
     """What is wrong in a spec, wherever it may run."""
     job = _job((spec,), CompileOptions())
     _lowered(spec, None, job)
+    return job.outcome()
+
+
+def lint(
+    spec: SourceFile,
+    chosen: "Selection",
+    *,
+    deployments: Sequence[SourceFile] = (),
+    sizes: Sequence[SourceFile] = (),
+) -> Outcome:
+    """What is wrong in a spec, alone and with each of its files, and what its author may not mean.
+
+    Opinions are given only where there is no error.
+    """
+    from mstarc.lint.base import RuleContext
+    from mstarc.lint.circles import has_circle, report_circles
+    from mstarc.lint.run import lint_spec
+
+    job = _job((spec, *deployments, *sizes), CompileOptions())
+    typed = _typed(spec, None, job)
+    if typed is None or job.sink.has_errors:
+        return job.outcome()
+    for file in sizes:
+        _lint_sizes(spec, file, job)
+    if has_circle(typed):
+        job.run("circles", report_circles, typed, job.sink)
+    read = _lint_deployments(typed, deployments, job)
+    if read is None:
+        return job.outcome()
+    context = RuleContext(source=spec, typed=typed, deployments=read)
+    sources = {file.path: file for file in (spec, *deployments)}
+    for found in job.run("lint", lint_spec, context, chosen, sources):
+        job.sink.report(found)
+    return job.outcome()
+
+
+def lint_deployment(deployment: SourceFile, models: Sequence[str]) -> Outcome:
+    """What is wrong in a deployment file whose spec was not found among `models`."""
+    from mstarc.deployment import read_deployment
+    from mstarc.lint.models import report_unknown_model
+
+    job = _job((deployment,), CompileOptions())
+    read = job.run("deployment", read_deployment, deployment, job.sink)
+    if read is not None:
+        report_unknown_model(read, models, job.sink)
     return job.outcome()
 
 
@@ -98,6 +147,31 @@ def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
     return job.outcome(job.run("emit", render, plan, mir=print_program(program)))
 
 
+def picture_of(
+    spec: SourceFile, options: CompileOptions, name: str | None, *, placed: bool
+) -> "tuple[Picture, Program] | Outcome":
+    """What `show` shows of a spec, and the program that it was made of; or what is wrong.
+
+    `name` is a walk or a machine. With `placed` the passes have run, on the first target.
+    """
+    from mstarc.show import selected
+
+    sizes_file = (options.sizes,) if options.sizes is not None else ()
+    job = _job((spec, *options.deployments, *sizes_file), options)
+    sizes = _read_sizes(job)
+    targets = _targets(job) if placed else []
+    program = _lowered(spec, sizes, job)
+    if program is not None and targets and not job.sink.has_errors:
+        program = _run_passes(program, targets[0], job)
+    if program is None or job.sink.has_errors:
+        return job.outcome()
+    found = job.run("show", selected, program, name)
+    if isinstance(found, Diagnostic):
+        job.sink.report(found)
+        return job.outcome()
+    return found, program
+
+
 def check_plan(folder: str, files: Mapping[str, bytes]) -> Outcome:
     """Whether a plan is as it was written; `files` is all that its folder holds."""
     from mstarc.codegen.integrity import check_files
@@ -122,16 +196,21 @@ def _lowered(spec: SourceFile, sizes: "SizesFile | None", job: "_Job") -> "Progr
     from mstarc.ir.text import print_program
     from mstarc.lowering import lower
 
+    typed = _typed(spec, sizes, job)
+    if typed is None or job.ends_after("check", lambda: print_spec(typed.resolved.spec, spec)):
+        return None
+    program = job.run("lower", lower, typed)
+    return None if job.ends_after("lower", lambda: print_program(program)) else program
+
+
+def _typed(spec: SourceFile, sizes: "SizesFile | None", job: "_Job") -> "Typed | None":
+    """From text to types, perhaps with errors; none where there is nothing to check."""
     tree = job.run("parse", parse, spec, job.sink)
     if tree is None or job.ends_after("parse", lambda: print_spec(tree, spec)):
         return None
     resolved = job.run("resolve", resolve, tree, job.sink)
     # Types are checked also where names are unknown, so that one run reports both.
-    typed = job.run("check", check_types, resolved, job.sink, _front_sizes(sizes, resolved, job))
-    if job.ends_after("check", lambda: print_spec(tree, spec)):
-        return None
-    program = job.run("lower", lower, typed)
-    return None if job.ends_after("lower", lambda: print_program(program)) else program
+    return job.run("check", check_types, resolved, job.sink, _front_sizes(sizes, resolved, job))
 
 
 def _run_passes(program: "Program", target: "PassContext", job: "_Job") -> "Program | None":
@@ -147,6 +226,42 @@ def _run_passes(program: "Program", target: "PassContext", job: "_Job") -> "Prog
             job.dump += print_program(after)
 
     return run_pipeline(program, target, stop_after=last, observe=observe)
+
+
+# What linting looks at besides the spec
+
+
+def _lint_sizes(spec: SourceFile, file: SourceFile, job: "_Job") -> None:
+    """Check a spec once more, with the values of a file of sizes."""
+    from mstarc.deployment.sizes import read_sizes
+
+    sizes = job.run("sizes", read_sizes, file, job.sink)
+    if sizes is not None:
+        _typed(spec, sizes, job)
+
+
+def _lint_deployments(
+    typed: "Typed", files: Sequence[SourceFile], job: "_Job"
+) -> "tuple[Deployment, ...] | None":
+    """The deployments; none with errors. Each is placed, since most mistakes show only then."""
+    if not files or job.sink.has_errors:
+        return None if job.sink.has_errors else ()
+    from mstarc.deployment import read_deployment
+    from mstarc.lowering import lower
+    from mstarc.passes.context import PassContext
+
+    program = job.run("lower", lower, typed)
+    read = []
+    for file in files:
+        deployment = job.run("deployment", read_deployment, file, job.sink)
+        if deployment is not None:
+            read.append(deployment)
+            # Each has a sink of its own: one that is wrong must not keep the next from being seen.
+            context = PassContext(sink=DiagnosticSink(), deployment=deployment)
+            _run_passes(program, context, job)
+            for found in context.sink.diagnostics:
+                job.sink.report(found)
+    return None if job.sink.has_errors else tuple(read)
 
 
 # What a compilation is given besides the spec

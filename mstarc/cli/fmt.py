@@ -1,9 +1,7 @@
 """`mstarc fmt specs/*.mstar`: write specs in the one canonical form."""
 
 import difflib
-import os
 import sys
-import tempfile
 from pathlib import Path
 
 import click
@@ -11,8 +9,9 @@ import click
 from mstarc import driver
 from mstarc.cli.inputs import read_sources, shown_path
 from mstarc.cli.output import EXIT_FINDINGS, combined_report, format_option, print_report, progress
-from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
-from mstarc.source import SourceFile, Span
+from mstarc.cli.replace import replace_file
+from mstarc.diagnostics import DiagnosticSink
+from mstarc.source import SourceFile
 
 
 @click.command("fmt")
@@ -39,7 +38,7 @@ def command(specs: tuple[Path, ...], check: bool, diff: bool, output_format: str
         elif check:
             progress(f"would change {source.path}")
         else:
-            _replace(Path(source.path), text, sink)
+            replace_file(Path(source.path), text, sink)
             progress(f"changed {source.path}")
     what = f"`{shown_path(specs[0])}`" if len(specs) == 1 else f"{len(specs)} specs"
     code = print_report(combined_report(sink, outcomes, f"format {what}"), output_format)
@@ -55,26 +54,3 @@ def _difference(source: SourceFile, text: str) -> list[str]:
             f"{source.path} (formatted)",
         )
     )
-
-
-def _replace(path: Path, text: str, sink: DiagnosticSink) -> None:
-    """Put `text` in the place of a file at once, so that no reader sees half of it."""
-    path = path.resolve()  # a link stays a link
-    staged = None
-    try:
-        descriptor, staged = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        os.chmod(staged, path.stat().st_mode)
-        os.replace(staged, path)
-    except OSError as error:
-        if staged is not None:
-            Path(staged).unlink(missing_ok=True)
-        name = shown_path(path)
-        found = Diagnostic(
-            code="MS0004",
-            message=f"`{name}` could not be written",
-            primary=Label(span=Span(path=name, start=0, end=0)),
-            notes=((error.strerror or type(error).__name__).lower(),),
-        )
-        sink.report(found)

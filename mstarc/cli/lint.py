@@ -1,25 +1,159 @@
-"""`mstarc lint specs/*.mstar`: what is wrong, without writing anything."""
+"""`mstarc lint specs/`: errors, and opinions that can be turned off."""
 
+import difflib
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from mstarc import driver
-from mstarc.cli.inputs import read_sources, shown_path
-from mstarc.cli.output import combined_report, format_option, print_report
-from mstarc.diagnostics import DiagnosticSink
+from mstarc.cli.inputs import shown_path
+from mstarc.cli.lint_files import LintFiles, SpecFiles, find_files
+from mstarc.cli.output import (
+    EXIT_FINDINGS,
+    EXIT_OK,
+    combined_report,
+    format_option,
+    print_report,
+    progress,
+)
+from mstarc.cli.replace import replace_file
+from mstarc.diagnostics import CATALOG, DiagnosticSink
+from mstarc.lint.fixes import apply_fixes
+from mstarc.lint.select import Selection, selection, unknown_words
+from mstarc.source import SourceFile
+
+MOST_ROUNDS = 10
+"""A fix may make room for another; more rounds than this would be a circle."""
+
+
+def _words(context: click.Context, option: click.Parameter, values: Sequence[str]) -> list[str]:
+    """The words of an option that may be given again and holds several, each one known."""
+    words = [word for value in values for word in value.replace(",", " ").split()]
+    for word, near in unknown_words(words).items():
+        remedy = (
+            f"did you mean `{near[0]}`?" if near else "a code, a name, a group, `MS10` or `all`"
+        )
+        raise click.BadParameter(f"no lint is meant by `{word}`; {remedy}", context, option)
+    return words
 
 
 @click.command("lint")
 @click.argument(
-    "specs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPEC..."
+    "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
 )
-@format_option
+@click.option("--select", multiple=True, callback=_words, metavar="LINTS", help="Run only these.")
+@click.option("--ignore", multiple=True, callback=_words, metavar="LINTS", help="Leave these out.")
+@click.option("--deny", multiple=True, callback=_words, metavar="LINTS", help="Fail on these.")
+@click.option("--fix", is_flag=True, help="Make the changes that are safe.")
+@click.option("--unsafe-fixes", is_flag=True, help="Make also those that may change the meaning.")
+@click.option("--diff", is_flag=True, help="Show the changes and write nothing.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 also when there are findings.")
-def command(specs: tuple[Path, ...], output_format: str | None, exit_zero: bool) -> int:
-    """Report what is wrong in each SPEC."""
+@format_option
+def command(
+    paths: tuple[Path, ...],
+    select: list[str],
+    ignore: list[str],
+    deny: list[str],
+    fix: bool,
+    unsafe_fixes: bool,
+    diff: bool,
+    exit_zero: bool,
+    output_format: str | None,
+) -> int:
+    """Report what is wrong, unused, late or odd in specs and deployments.
+
+    A folder means all of both below it. LINTS are codes (MS1003), names (unused-node), groups
+    (correctness, latency, memory, style), beginnings of codes (MS10) or `all`.
+    """
+    chosen = selection(select, ignore, deny)
     sink = DiagnosticSink()
-    outcomes = [driver.check(source) for source in read_sources(specs, sink)]
-    what = f"`{shown_path(specs[0])}`" if len(specs) == 1 else f"{len(specs)} specs"
-    code = print_report(combined_report(sink, outcomes, f"accept {what}"), output_format)
-    return 0 if exit_zero and code == 1 else code
+    files = find_files(paths, sink)
+    outcomes = _lint(files, chosen)
+    if fix or unsafe_fixes or diff:
+        before = dict(_named_sources(files))
+        outcomes, count = _fix(files, outcomes, chosen, unsafe=unsafe_fixes)
+        changes = [
+            (before[path], source)
+            for path, source in _named_sources(files).items()
+            if source.text != before[path].text
+        ]
+        if diff:
+            # What is shown is a patch, and findings in it would break it.
+            sys.stdout.writelines(line for old, new in changes for line in _difference(old, new))
+            return EXIT_FINDINGS if changes and not exit_zero else EXIT_OK
+        for _, new in changes:
+            replace_file(Path(new.path), new.text, sink)
+        if count:
+            progress(f"made {count} {'change' if count == 1 else 'changes'}")
+    what = f"`{shown_path(paths[0])}`" if len(paths) == 1 else f"{len(paths)} paths"
+    report = replace(combined_report(sink, outcomes, f"accept {what}"), denied=chosen.denied)
+    code = print_report(report, output_format)
+    return EXIT_OK if exit_zero and code == EXIT_FINDINGS else code
+
+
+def _lint(files: LintFiles, chosen: Selection) -> list[driver.Outcome]:
+    outcomes = [_lint_spec(entry, chosen) for entry in files.specs]
+    outcomes += [driver.lint_deployment(source, files.models) for source in files.alone]
+    return outcomes
+
+
+def _lint_spec(entry: SpecFiles, chosen: Selection) -> driver.Outcome:
+    outcome = driver.lint(entry.spec, chosen, deployments=entry.deployments, sizes=entry.sizes)
+    if entry.named:
+        return outcome
+    # A deployment was named, and its spec was not: only what keeps it from being placed counts.
+    return replace(
+        outcome,
+        diagnostics=tuple(
+            found
+            for found in outcome.diagnostics
+            if found.primary.span.path != entry.spec.path or CATALOG[found.code].severity == "error"
+        ),
+    )
+
+
+def _fix(
+    files: LintFiles, outcomes: list[driver.Outcome], chosen: Selection, *, unsafe: bool
+) -> tuple[list[driver.Outcome], int]:
+    """Apply fixes to the texts in `files` until nothing more can be; what is found then."""
+    count = 0
+    for _ in range(MOST_ROUNDS):
+        sources = _named_sources(files)
+        findings = [found for outcome in outcomes for found in outcome.diagnostics]
+        fixed = apply_fixes(findings, sources, unsafe=unsafe)
+        if not fixed.count:
+            break
+        count += fixed.count
+        _put(files, {path: SourceFile(path=path, text=text) for path, text in fixed.texts.items()})
+        outcomes = _lint(files, chosen)
+    return outcomes, count
+
+
+def _named_sources(files: LintFiles) -> dict[str, SourceFile]:
+    """All that may be changed: what the command line names."""
+    sources = list(files.alone)
+    for entry in files.specs:
+        sources += [*([entry.spec] if entry.named else []), *entry.deployments, *entry.sizes]
+    return {source.path: source for source in sources}
+
+
+def _put(files: LintFiles, changed: Mapping[str, SourceFile]) -> None:
+    files.alone = [changed.get(source.path, source) for source in files.alone]
+    for entry in files.specs:
+        entry.spec = changed.get(entry.spec.path, entry.spec)
+        entry.deployments = [changed.get(source.path, source) for source in entry.deployments]
+        entry.sizes = [changed.get(source.path, source) for source in entry.sizes]
+
+
+def _difference(old: SourceFile, new: SourceFile) -> list[str]:
+    return list(
+        difflib.unified_diff(
+            old.text.splitlines(keepends=True),
+            new.text.splitlines(keepends=True),
+            old.path,
+            f"{old.path} (fixed)",
+        )
+    )

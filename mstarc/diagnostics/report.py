@@ -1,7 +1,7 @@
 """What a renderer is given: findings in order, their texts, and what was attempted."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mstarc.diagnostics.catalog import CATALOG, CatalogEntry
 from mstarc.diagnostics.diagnostic import Diagnostic
@@ -13,6 +13,7 @@ class Report:
     """Findings to show. `sources` holds each file by the path that spans name.
 
     `attempt` says what could not be done, for the closing line: "compile `specs/orpheus.mstar`".
+    `denied` are codes of warnings that the user wants to be errors.
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -20,10 +21,12 @@ class Report:
     attempt: str
     version: str
     colour: bool = False
+    denied: frozenset[str] = frozenset()
 
     def entry(self, diagnostic: Diagnostic) -> CatalogEntry:
-        """The catalogue's row of a finding."""
-        return CATALOG[diagnostic.code]
+        """The catalogue's row of a finding, an error where its code is denied."""
+        entry = CATALOG[diagnostic.code]
+        return replace(entry, severity="error") if diagnostic.code in self.denied else entry
 
     def count(self, severity: str) -> int:
         """How many findings have this severity."""

@@ -1,0 +1,118 @@
+"""Which files `mstarc lint` looks at, and which deployments belong to which spec."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mstarc.cli.inputs import read_source, shown_path
+from mstarc.diagnostics import DiagnosticSink
+from mstarc.source import SourceFile
+
+_YAML = (".yaml", ".yml")
+# What a file is for is told by its keys, so that other YAML in a folder is left alone.
+_DEPLOYMENT = re.compile(r"^(?:model|node_groups)[ \t]*:", re.MULTILINE)
+_SIZES = re.compile(r"^(?:config|weights)[ \t]*:", re.MULTILINE)
+_MODEL_KEY = re.compile(r"^model[ \t]*:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
+_MODEL_LINE = re.compile(r"^[ \t]*model[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
+
+
+@dataclass(slots=True, kw_only=True)
+class SpecFiles:
+    """A spec with its deployments and its files of sizes. `named`: the command line asks for it."""
+
+    spec: SourceFile
+    named: bool
+    deployments: list[SourceFile] = field(default_factory=list)
+    sizes: list[SourceFile] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class LintFiles:
+    """All files of one run. `alone` are deployments whose spec was not found."""
+
+    specs: list[SpecFiles]
+    alone: list[SourceFile]
+
+    @property
+    def models(self) -> list[str]:
+        """The models of the specs."""
+        return [name for entry in self.specs if (name := model_of(entry.spec)) is not None]
+
+
+def find_files(paths: Iterable[Path], sink: DiagnosticSink) -> LintFiles:
+    """The files under `paths`, read; what cannot be read is reported (MS0002, MS0003)."""
+    specs: list[SpecFiles] = []
+    others: list[tuple[Path, SourceFile]] = []
+    for path, asked in _listed(paths):
+        source = read_source(path, sink)
+        if source is None:
+            continue
+        if path.suffix not in _YAML:
+            specs.append(SpecFiles(spec=source, named=True))
+        elif asked or _DEPLOYMENT.search(source.text) or _SIZES.search(source.text):
+            others.append((path, source))
+    found = LintFiles(specs=specs, alone=[])
+    for path, source in others:
+        is_sizes = _is_sizes(source)
+        wanted = path.stem if is_sizes else _first(_MODEL_KEY, source.text)
+        owner = _owner(wanted, path, found, sink, by_name=is_sizes)
+        if owner is None:
+            found.alone.append(source)
+        else:
+            (owner.sizes if is_sizes else owner.deployments).append(source)
+    return found
+
+
+def model_of(spec: SourceFile) -> str | None:
+    """The model that a spec's `model` line names, as far as its text tells."""
+    return _first(_MODEL_LINE, spec.text)
+
+
+def _listed(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
+    """Every file once, with whether it is named itself. Hidden folders are left out."""
+    seen: set[Path] = set()
+    for path in paths:
+        inside = [path] if not path.is_dir() else sorted(path.rglob("*"))
+        for file in inside:
+            below = file.relative_to(path).parts if file != path else ()
+            hidden = any(part.startswith(".") for part in below)
+            known = file.suffix in (".mstar", *_YAML) and file.is_file()
+            if file == path or (known and not hidden):
+                resolved = file.absolute()
+                if resolved not in seen:
+                    seen.add(resolved)
+                    yield file, file == path
+
+
+def _is_sizes(source: SourceFile) -> bool:
+    return bool(_SIZES.search(source.text)) and not _DEPLOYMENT.search(source.text)
+
+
+def _owner(
+    wanted: str | None, path: Path, found: LintFiles, sink: DiagnosticSink, *, by_name: bool
+) -> SpecFiles | None:
+    """The spec of a model, or of a file's name: among those found, else in a folder near `path`."""
+    for entry in found.specs:
+        name = Path(entry.spec.path).stem if by_name else model_of(entry.spec)
+        if name == wanted:
+            return entry
+    if wanted is None:
+        return None
+    for folder in list(path.absolute().parents)[:2]:
+        for candidate in sorted(folder.glob("*.mstar")):
+            if by_name and candidate.stem != wanted:
+                continue
+            if any(entry.spec.path == shown_path(candidate) for entry in found.specs):
+                continue
+            source = read_source(candidate, sink)
+            if source is not None and (by_name or model_of(source) == wanted):
+                entry = SpecFiles(spec=source, named=False)
+                found.specs.append(entry)
+                return entry
+    return None
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str | None:
+    match = pattern.search(text)
+    return match[1] if match else None

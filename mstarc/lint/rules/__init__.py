@@ -1,0 +1,1 @@
+"""One rule a file; `mstarc.lint.registry` lists them. A file has the name of its code."""
