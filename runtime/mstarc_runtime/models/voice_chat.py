@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from mstarc_runtime.errors import RuntimeFailure
-from mstarc_runtime.media.audio import resample
 from mstarc_runtime.media.log_mel import LONGEST_S, RATE, log_mel
 from mstarc_runtime.media.phonemes import english_phonemes
 from mstarc_runtime.media.tokens import (
@@ -55,7 +54,8 @@ class Ear:
         return cls(FileVocabulary(folder / "whisper" / "tokenizer.json"), thinking, turns)
 
     def mel(self, question: Audio) -> Tensor:
-        """Log-mel features f32[80, 3000]. Fails with MS9203 or MS9204."""
+        """Log-mel features f32[80, 3000] of sound at 16 kHz. Fails with MS9203 or MS9204."""
+        assert question.rate == RATE, "a request's sound has the rate that its spec declares"
         if len(question.samples) == 0:
             raise RuntimeFailure("MS9203", "the question holds no samples")
         seconds = len(question.samples) / question.rate
@@ -66,7 +66,7 @@ class Ear:
                 notes=[f"Whisper hears {LONGEST_S} s at a time"],
                 helps=[f"cut the recording to {LONGEST_S} s or less"],
             )
-        return log_mel(resample(question.samples, question.rate, RATE))
+        return log_mel(question.samples)
 
     def begin(self) -> TextState:
         return TextState()

@@ -14,7 +14,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from mstarc_runtime.media.audio import read_audio
+from mstarc_runtime.media.audio import read_audio, resample
 from mstarc_runtime.models.kokoro import Voice
 from mstarc_runtime.models.llama import Decoder as Llama
 from mstarc_runtime.models.voice_chat import Ear, Phonemes
@@ -134,7 +134,7 @@ def test_the_spoken_answer_is_heard_word_for_word(models: Models) -> None:
     sound, _ = read_audio(ROOT / "examples" / "question.wav", 16000)
     with torch.inference_mode():
         reply = _answer(models, _hear(models, sound))
-        spoken = Audio(samples=_speak(models, reply), rate=24000)
+        spoken = Audio(samples=resample(_speak(models, reply), 24000, 16000), rate=16000)
         heard = _hear(models, spoken)
     text = _text(models.mouth, reply)
     assert len(_clauses(reply)) > 1, "one clause can't show that speech begins before the end"
