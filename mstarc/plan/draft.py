@@ -106,11 +106,6 @@ class Drafting:
             self.close(Goto(label))
         self.waiting.append(label)
 
-    @property
-    def is_reachable(self) -> bool:
-        """Whether anything leads to what comes next."""
-        return self.current is not None or bool(self.waiting)
-
     def close(self, edge: Edge) -> None:
         """The open step ends here."""
         assert self.current is not None

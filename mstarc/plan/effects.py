@@ -8,8 +8,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mstarc.analysis.bounds import burst
-from mstarc.ir.exprs import Const, Expr, Local, LoopIndex, PartAttribute, Shape, Slice
-from mstarc.ir.graph import Emit, Send, Stream
+from mstarc.ir.exprs import (
+    Binary,
+    Const,
+    Expr,
+    Input,
+    LetRef,
+    Local,
+    LoopIndex,
+    Option,
+    PartAttribute,
+    Shape,
+    Slice,
+    Unary,
+)
+from mstarc.ir.graph import Call, Emit, Send, Stream
 from mstarc.ir.types import DimConst, TensorType, Type
 from mstarc.ir.walking import locals_of, subexpressions
 from mstarc.plan.actions import EmitValue, SendItem, substitute
@@ -53,10 +66,9 @@ class EffectFlattener:
         ends = None
         if stream.policy.stop is not None:
             ends = substitute(stream.policy.stop, {"item": value})
-        self.flattener.drafting.device(
-            self.flattener.drafting.rank, scope.place, self.flattener.line(send.span)
-        )
-        self.flattener.drafting.add(
+        drafting = self.flattener.drafting
+        drafting.device(drafting.rank, scope.place, self.flattener.line(send.span))
+        drafting.add(
             SendItem(
                 stream=send.stream,
                 value=value,
@@ -70,14 +82,14 @@ class EffectFlattener:
 
     def emit(self, emit: Emit, scope: Scope, *, masked: bool) -> None:
         """Hand a value to the client, from a host step where it is one's."""
+        drafting = self.flattener.drafting
         value = self.flattener.expr(emit.value, scope)
-        draft = self.flattener.drafting.current
-        on_host = draft is not None and draft.kind == "host" and emit.condition is None
-        if masked or not on_host:
-            self.flattener.drafting.device(
-                self.flattener.drafting.rank, scope.place, self.flattener.line(emit.span)
-            )
-        self.flattener.drafting.add(
+        draft = drafting.current
+        on_host = draft is not None and draft.kind == "host" and isinstance(value, Local)
+        if masked or emit.condition is not None or not on_host:
+            self._check_tensor(value, emit)
+            drafting.device(drafting.rank, scope.place, self.flattener.line(emit.span))
+        drafting.add(
             EmitValue(
                 output=emit.output,
                 value=value,
@@ -85,6 +97,28 @@ class EffectFlattener:
                 when=self._mask(emit.condition, scope, emit.span, f"emit_{emit.output}"),
                 text=emit_text(emit),
             )
+        )
+
+    def argument(self, argument: Expr, scope: Scope, call: Call, name: str) -> Expr:
+        """An argument of a call: what admission can compute becomes an option of the request."""
+        value = self.flattener.expr(argument, scope)
+        if isinstance(value, Const | Option | LetRef | Input | Local):
+            return value
+        parts = set(map(type, subexpressions(value)))
+        if not parts & {Local, LoopIndex, PartAttribute, Input}:
+            what = f"{scope.place.walk or scope.place.state}.{call.op}_{name}"
+            return Option(self._derive(argument, scope, call.span, what))
+        host = self.flattener.signatures.is_host(call.node)
+        known = parts <= {Local, Const, Slice, Shape, LoopIndex, Unary, Binary} and not host
+        indices = {part.name for part in subexpressions(value) if isinstance(part, LoopIndex)}
+        if known and indices <= set(self.flattener.loops.indices):
+            return value
+        raise not_built(
+            "an argument that changes from pass to pass"
+            if indices
+            else "an argument that is no value as it stands",
+            call.span,
+            f"`{name}` of `{call.node}.{call.op}` is `{spec_expr(argument)}`",
         )
 
     def _items(self, value: Expr, stream: Stream, send: Send, *, masked: bool) -> int:

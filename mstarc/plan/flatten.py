@@ -17,7 +17,7 @@ from collections import Counter
 from typing import assert_never
 
 from mstarc.diagnostics import InternalError
-from mstarc.ir.exprs import Const, Expr, Local, LoopIndex, Option, PartAttribute
+from mstarc.ir.exprs import Const, Expr, Local
 from mstarc.ir.graph import (
     Assign,
     Call,
@@ -42,7 +42,7 @@ from mstarc.ir.graph import (
     When,
 )
 from mstarc.ir.types import Type
-from mstarc.ir.walking import definitions_of, statements_of, subexpressions
+from mstarc.ir.walking import definitions_of, statements_of
 from mstarc.plan.actions import CallOp, Move, Read, SendItem, substitute
 from mstarc.plan.draft import Drafting, Place
 from mstarc.plan.effects import EffectFlattener
@@ -235,7 +235,11 @@ class Flattener:
         first = contexts[0].name if contexts else call.context
         if call.context not in (None, first):
             raise not_built(f"a call on the context `{call.context}`", call.span)
-        arguments = tuple(self.expr(argument, scope) for argument in call.arguments)
+        parameters = self.signatures.ops[call.node, call.op].parameters
+        arguments = tuple(
+            self.effects.argument(argument, scope, call, parameter.name)
+            for parameter, argument in zip(parameters, call.arguments, strict=True)
+        )
         results = tuple(None if r is None else self.define(r, scope) for r in call.results)
         op = CallOp(
             node=call.node,
@@ -246,24 +250,7 @@ class Flattener:
             line=self.line(call.span),
             text=call_text(call),
         )
-        self._check_arguments(op, call.span)
         self.drafting.call(call, op, scope.place)
-
-    def _check_arguments(self, op: CallOp, span: Span) -> None:
-        if self.signatures.is_host(op.node):
-            return
-        for parameter, argument in zip(
-            self.signatures.op(op).parameters, op.arguments, strict=True
-        ):
-            static = isinstance(argument, Const | Option | LoopIndex | Local)
-            if not static and any(
-                isinstance(e, LoopIndex | PartAttribute) for e in subexpressions(argument)
-            ):
-                raise not_built(
-                    f"the argument `{parameter.name}` of `{op.node}.{op.op}`",
-                    span,
-                    f"`{spec_expr(argument)}` changes from pass to pass",
-                )
 
     def _run(self, run: Run, scope: Scope) -> None:
         walk = self.walks[run.walk]

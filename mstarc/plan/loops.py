@@ -38,6 +38,7 @@ class LoopFlattener:
         self.ranks: dict[str, int] = {}
         self.collectors: dict[str, Expr] = {}
         self.carried: set[str] = set()
+        self.indices: list[str] = []
         self._names: set[str] = set()
 
     def loop(self, loop: Loop, scope: Scope) -> None:
@@ -80,7 +81,10 @@ class LoopFlattener:
         self._set_carries(loop, scope)
         body: list[Action] = []
         drafting.sinks.append(body)
+        self.indices += [loop.index] if loop.index is not None else []
         flattener.body(loop.body, scope)
+        if loop.index is not None:
+            self.indices.pop()
         for collect in loop.collects:
             value = flattener.expr(_at_pass_end(loop, collect.value), scope)
             drafting.add(Keep(result=scope.prefix + collect.result.name, value=value))

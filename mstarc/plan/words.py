@@ -26,7 +26,7 @@ from mstarc.ir.exprs import (
     Unary,
     Wants,
 )
-from mstarc.ir.graph import Call, Emit, Loop, Policy, Run, Send, Value
+from mstarc.ir.graph import Call, Emit, Loop, Policy, Send, Value
 from mstarc.ir.text import format_policy, format_type
 from mstarc.ir.types import Type
 
@@ -123,11 +123,6 @@ def call_text(call: Call) -> str:
     """`token = lm.step(token)`, without its context."""
     arguments = ", ".join(map(spec_expr, call.arguments))
     return f"{results_text(call.results)}{call.node}.{call.op}({arguments})"
-
-
-def run_text(run: Run) -> str:
-    """`token = run start(ids)`."""
-    return f"{results_text(run.results)}run {run.walk}({', '.join(map(spec_expr, run.arguments))})"
 
 
 def send_text(send: Send) -> str:

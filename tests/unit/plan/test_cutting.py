@@ -106,6 +106,14 @@ def test_a_condition_of_the_request_is_computed_at_admission() -> None:
     ("body", "at", "construct"),
     [
         pytest.param(
+            WRITE.replace("length carry token", "length as i carry token").replace(
+                "token = lm.step(token)", "t = lm.step(token)\n    token = small.at(t, i)"
+            ),
+            "token = small.at(t, i)",
+            "an argument that changes from pass to pass",
+            id="argument",
+        ),
+        pytest.param(
             WRITE.replace("  first = lm", "  release lm.main\n  first = lm"),
             "release lm.main",
             "`release`",

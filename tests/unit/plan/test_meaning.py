@@ -104,7 +104,7 @@ walk write(ids: i64[T]) {
   first = lm.prefill(ids)
   loop max length carry token = first while token != stop {
     seed = small.prime(token)
-    loop few times carry c = seed collect rest = c { c = small.step(c) }
+    loop few times as depth carry c = seed collect rest = c { c = small.at(c, depth) }
     frame = concat(seed, rest)
     code = enc.fold(frame)
     emit out <- code
