@@ -148,7 +148,7 @@ class Fitter:
     ) -> Misfit | None:
         known = wanted.replace(self.bound.get)
         left = sorted({var for var in known.variables() if self._is_free(var)}, key=str)
-        if left and not self._solve(known, size, left):
+        if left and known != size and not self._solve(known, size, left):
             names = " and ".join(f"`{var.name}`" for var in left)
             return Misfit("MS0305", f"`{found}`: {names} of `{whole}` cannot be worked out from it")
         known = known.replace(self.bound.get)

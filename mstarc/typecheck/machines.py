@@ -8,6 +8,7 @@ from mstarc.syntax import ast
 from mstarc.typecheck.environment import Env, Held, Lost
 from mstarc.typecheck.flow import Flow
 from mstarc.typecheck.logic import FALSE, TRUE
+from mstarc.typecheck.needs import premise_of
 from mstarc.typecheck.state import State
 from mstarc.typecheck.text import shown
 from mstarc.typecheck.values import Values
@@ -32,22 +33,25 @@ class Ways:
     states: dict[str, ast.StateDecl]
     ways: list[Way] = field(default_factory=list)
     condition: int = TRUE
+    premise: int = TRUE
 
 
 def check_machines(state: State) -> dict[str, Ways]:
     """Check every machine; gives the ways through each, by name."""
     found = {}
+    premise = premise_of(state)
     for symbol in state.resolved.symbols.machines.values():
         machine = symbol.of(ast.MachineDecl)
         if not machine.states:
             # The parser has said so.
             continue
         flow = Flow(state, owner=symbol.name, is_machine=True)
-        ways = Ways(machine=machine, states={s.name.text: s for s in reversed(machine.states)})
+        states = {s.name.text: s for s in reversed(machine.states)}
+        ways = Ways(machine=machine, states=states, premise=premise)
         if machine.condition is not None:
             ways.condition = flow.condition(machine.condition, Env(), "when a machine runs")
         for entry in machine.states:
-            ways.ways.extend(_ways_of(entry, machine, flow))
+            ways.ways.extend(_ways_of(entry, machine, premise, flow))
         _check_values(ways, flow)
         _check_reach(ways, state)
         _report_unused_registers(machine, flow.values, state)
@@ -60,7 +64,9 @@ def body_of(entry: ast.StateDecl) -> tuple[ast.Stmt, ...]:
     return tuple(s for s in entry.body.statements if not isinstance(s, ast.Next))
 
 
-def _ways_of(entry: ast.StateDecl, machine: ast.MachineDecl, flow: Flow) -> list[Way]:
+def _ways_of(
+    entry: ast.StateDecl, machine: ast.MachineDecl, premise: int, flow: Flow
+) -> list[Way]:
     """The transitions of a state, which must be exclusive and complete."""
     state, logic = flow.state, flow.state.logic
     nexts = [s for s in entry.body.statements if isinstance(s, ast.Next)]
@@ -90,7 +96,7 @@ def _ways_of(entry: ast.StateDecl, machine: ast.MachineDecl, flow: Flow) -> list
         if statement.otherwise is not None:
             add(statement, statement.otherwise, logic.negation(condition))
             condition = TRUE
-        both = logic.both(covered, condition)
+        both = logic.both(premise, covered, condition)
         if logic.is_possible(both):
             _report_two(entry, nexts, statement, state)
             return ways
@@ -105,8 +111,8 @@ def _ways_of(entry: ast.StateDecl, machine: ast.MachineDecl, flow: Flow) -> list
                     helps=("end it with `next done`, or with the name of another state",),
                 )
             )
-    elif not logic.implies(TRUE, covered):
-        _report_none(entry, nexts[-1], logic.negation(covered), state)
+    elif not logic.implies(premise, covered):
+        _report_none(entry, nexts[-1], logic.both(premise, logic.negation(covered)), state)
     return ways
 
 
@@ -196,7 +202,8 @@ def _check_values(ways: Ways, flow: Flow) -> None:
     state = flow.state
     first = ways.machine.states[0].name.text
     ends: dict[str, Env] = {}
-    starts: dict[str, Env] = {first: Env(facts=ways.condition)}
+    begin = flow.state.logic.both(ways.premise, ways.condition)
+    starts: dict[str, Env] = {first: Env(facts=begin)}
     sink = state.sink
     state.sink = DiagnosticSink()
     rounds = 0
@@ -235,7 +242,7 @@ def _start(
     ]
     incoming = [(end, taken) for end, taken in incoming if logic.is_possible(taken)]
     if target == first:
-        incoming.insert(0, (Env(), ways.condition))
+        incoming.insert(0, (Env(), logic.both(ways.premise, ways.condition)))
     if not incoming:
         return None
     start = Env(facts=logic.either(*(taken for _, taken in incoming)))
@@ -342,7 +349,7 @@ def _refuse_circles(ways: Ways, first: str, state: State) -> None:
                 )
             )
 
-    go(first, ways.condition, (first,))
+    go(first, logic.both(ways.premise, ways.condition), (first,))
 
 
 def _closure(start: str, edges: dict[str, list[str]]) -> set[str]:

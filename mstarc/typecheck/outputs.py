@@ -9,10 +9,11 @@ from mstarc.typecheck.flow_sends import via_problem
 from mstarc.typecheck.links import Links, uses_of
 from mstarc.typecheck.logic import FALSE, TRUE
 from mstarc.typecheck.machines import Ways, body_of, example
+from mstarc.typecheck.needs import premise_of
 from mstarc.typecheck.operators import is_truth
 from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import formula
-from mstarc.typecheck.types import ERROR, PartsType
+from mstarc.typecheck.types import ERROR
 
 
 def check_outputs(machines: Mapping[str, Ways], links: Links, state: State) -> None:
@@ -66,7 +67,7 @@ def _check_emitted(
         state.sink.report(diagnostic)
         return
     logic = state.logic
-    missing = _premise(state)
+    missing = premise_of(state)
     for name in emitters:
         if name not in machines:
             return
@@ -87,24 +88,6 @@ def _check_emitted(
     for uses in emitters.values():
         diagnostic = diagnostic.label(uses[0].span, "emitted here")
     state.sink.report(diagnostic)
-
-
-def _premise(state: State) -> int:
-    """What holds in every request: its needs, and that there are as many parts as declared."""
-    logic = state.logic
-    holds = TRUE
-    for need in state.resolved.spec.all_of(ast.NeedDecl):
-        if need.condition in state.types:
-            holds = logic.both(holds, formula(need.condition, state))
-    for field in state.resolved.spec.request_fields:
-        if not isinstance(field, ast.InField) or field.quantity is None:
-            continue
-        parts = state.fields.get(field.name.text)
-        some = field.quantity.at_least is not None and field.quantity.at_least.value > 0
-        if some and isinstance(parts, PartsType):
-            kinds = [logic.atom(f"has {kind.kind}") for kind in parts.kinds]
-            holds = logic.both(holds, logic.either(*kinds))
-    return holds
 
 
 def _missing_in(symbol: Symbol, ways: Ways, state: State) -> int:
@@ -220,7 +203,7 @@ def _condition(condition: ast.Expr, flags: Mapping[str, int], state: State) -> i
 
 def _check_machine_conditions(machines: Mapping[str, Ways], links: Links, state: State) -> None:
     logic = state.logic
-    premise = _premise(state)
+    premise = premise_of(state)
     for name, ways in machines.items():
         emits = links.emits[name]
         outputs = [state.resolved.symbols.outputs[use.name].of(ast.OutField) for use in emits]
