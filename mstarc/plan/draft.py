@@ -125,6 +125,9 @@ class Drafting:
         self, kind: Literal["device", "host", "branch", "done"], rank: int, place: Place, line: int
     ) -> Draft:
         """A new step at this place; a wait for chunks that is due begins with it."""
+        if self.reads is not None and kind == "branch":
+            # A choice waits for nothing: the chunk is taken before it.
+            self.start("device", rank, place, line)
         draft = Draft(kind=kind, rank=rank, place=place, line=line, role=self.role)
         self.role = ""
         if self.current is not None:
@@ -133,7 +136,7 @@ class Drafting:
         for label in self.waiting:
             self.bound[label] = draft
         self.waiting = []
-        if self.reads is not None and kind in ("device", "host"):
+        if self.reads is not None:
             reads, draft.drained = self.reads
             draft.reads = tuple(read.stream for read in reads)
             draft.actions.extend(reads)

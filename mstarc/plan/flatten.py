@@ -324,7 +324,7 @@ class Flattener:
         drafting.reads = (reads, drained)
         rank = self._first_rank(each.body)
         drafting.rank = drafting.rank if rank is None else rank
-        if not each.body or isinstance(each.body[0], When | Each):
+        if not each.body or isinstance(each.body[0], Each):
             drafting.start("device", drafting.rank, scope.place, self.line(each.span))
         self.body(each.body, scope)
         if drafting.reads is not None:

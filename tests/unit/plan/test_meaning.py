@@ -232,6 +232,28 @@ machine listen when loud { state listen { each codes as some run hear(some)   ne
         mixed=True,
     ),
     Toy(
+        name="a choice on each chunk",
+        text="""
+stream codes : i64 chunk fixed(1) tail drop empty skip
+walk write(ids: i64[T]) {
+  first = lm.prefill(ids)
+  loop max length carry token = first while token != stop {
+    send codes <- token
+    token = lm.step(token)
+  }
+}
+walk hear(code: i64) {
+  when loud { t = enc.mix(code)   emit extra <- t }
+  u = small.prime(code)
+  emit out <- u
+  emit extra <- code
+}
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+machine listen { state listen { each codes as code run hear(code)   next done } }
+""",
+        options=({}, {"loud": True}, {"loud": True, "length": 25}),
+    ),
+    Toy(
         name="a stream between machines",
         text="""
 stream codes : i64 chunk sliding(window = 4, stride = 2) tail drop empty skip
