@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "check": "compare a plan's files with their digests",
         "run": "execute a plan",
         "explain": "say what a code means",
+        "show": "draw a model, a walk, a machine or a placement",
         "dump": "print what a stage makes of a spec",
         "fmt": "write specs in the one canonical form",
     }

@@ -26,10 +26,10 @@ def interpret(
     without it machines run as far as they can, one after the other. With `bounded`, a stream holds
     no more items than its capacity. Neither may change what the request gets.
     """
-    return _Interpreter(program, request, order, bounded).run()
+    return Interpreter(program, request, order, bounded).run()
 
 
-class _Interpreter:
+class Interpreter:
     """What the machines of one request share; see `machine.Shared`."""
 
     def __init__(

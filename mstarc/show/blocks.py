@@ -1,0 +1,426 @@
+"""The facts that every picture of a model shows: nested blocks, and what connects them.
+
+A machine is a block of its states, a state a block of its statements; a statement that holds others
+(a walk that is run, a loop, a choice) is a block of those. `key` is the statement's place in the
+spec, so that a walk that two states run has the same keys in both.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, assert_never
+
+from mstarc.ir.exprs import Expr
+from mstarc.ir.graph import (
+    Assign,
+    Call,
+    Each,
+    Emit,
+    Engine,
+    Fork,
+    ForParts,
+    Loop,
+    Machine,
+    MarkStream,
+    Match,
+    Parallel,
+    Program,
+    Pull,
+    Release,
+    Run,
+    Send,
+    SetRegister,
+    State,
+    Statement,
+    Stream,
+    Transition,
+    Walk,
+    When,
+)
+from mstarc.ir.walking import Body
+from mstarc.plan.words import (
+    base_name,
+    call_text,
+    emit_text,
+    loop_text,
+    policy_text,
+    results_text,
+    send_text,
+    spec_expr,
+    type_text,
+)
+from mstarc.source import Span
+
+BlockKind: TypeAlias = Literal[
+    "machine",
+    "state",
+    "walk",
+    "run",
+    "loop",
+    "parallel",
+    "branch",
+    "when",
+    "each",
+    "for",
+    "match",
+    "call",
+    "set",
+    "send",
+    "pull",
+    "emit",
+    "mark",
+    "context",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One thing in a picture. `name` is what it is about: a node, a walk, a stream, an output.
+
+    `note` says when it happens or what it keeps; `ranks` and `region` are of calls in a placed
+    program; `next` are the states that may follow a state, each with its condition.
+    """
+
+    kind: BlockKind
+    key: str
+    title: str
+    name: str = ""
+    note: str = ""
+    engine: Engine | None = None
+    ranks: tuple[int, ...] = ()
+    region: str = ""
+    next: tuple[tuple[str, str], ...] = ()
+    blocks: tuple["Block", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """A stream in words: what an item is, how it is cut, what becomes of the rest."""
+
+    name: str
+    producer: str
+    consumer: str
+    item: str
+    policy: str
+    rest: str
+    capacity: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """An input, output or option of the request, in words."""
+
+    kind: Literal["in", "out", "opt"]
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """A node in words."""
+
+    name: str
+    engine: Engine
+    impl: str
+    weights: str
+    ops: tuple[str, ...]
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """A rank of a placement: its device, what it takes, and how much there is, in bytes."""
+
+    number: int
+    device: str
+    used_bytes: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A model, or a part of one, as it is shown. `ranks` are empty before it is placed."""
+
+    model: str
+    fields: tuple[Field, ...]
+    nodes: tuple[NodeFacts, ...]
+    channels: tuple[Channel, ...]
+    blocks: tuple[Block, ...]
+    placement: str = ""
+    ranks: tuple[Rank, ...] = ()
+
+
+def picture(program: Program) -> Picture:
+    """The whole model: its machines with everything that they run."""
+    drawer = _Drawer(program)
+    placement = program.placement
+    devices = placement.devices if placement is not None else ()
+    return Picture(
+        model=program.model,
+        fields=_fields(program),
+        nodes=tuple(drawer.node(index) for index in range(len(program.nodes))),
+        channels=tuple(_channel(stream) for stream in program.streams),
+        blocks=tuple(drawer.machine(machine) for machine in program.machines),
+        placement=placement.name if placement is not None else "",
+        ranks=tuple(
+            Rank(
+                number=device.rank,
+                device=device.kind,
+                used_bytes=sum(row.bytes for row in program.memory if row.rank == device.rank),
+                memory_bytes=device.memory_bytes,
+            )
+            for device in devices
+        ),
+    )
+
+
+def walk_block(program: Program, walk: Walk) -> Block:
+    """One walk by itself."""
+    return _Drawer(program).walk(walk)
+
+
+def key_of(span: Span) -> str:
+    """The key of the statement at `span`."""
+    return f"{span.start}-{span.end}"
+
+
+def run_text(run: Run) -> str:
+    """`token = run start(ids)`."""
+    return f"{results_text(run.results)}run {run.walk}({', '.join(map(spec_expr, run.arguments))})"
+
+
+def state_key(machine: str, state: str) -> str:
+    """The key of a state."""
+    return f"{machine}.{state}"
+
+
+def targets_of(state: State) -> tuple[tuple[str, str], ...]:
+    """Where a state leads, each with its condition in words."""
+    go: Transition = state.next
+    if go.condition is None:
+        return ((go.target, ""),)
+    condition = spec_expr(go.condition)
+    others = ((go.otherwise, "else"),) if go.otherwise is not None else ()
+    return ((go.target, f"if {condition}"), *others)
+
+
+class _Drawer:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.walks: Mapping[str, Walk] = {walk.name: walk for walk in program.walks}
+        self.engines: Mapping[str, Engine] = {node.name: node.engine for node in program.nodes}
+        self.regions = {site: region.name for region in program.regions for site in region.sites}
+
+    def node(self, index: int) -> NodeFacts:
+        node = self.program.nodes[index]
+        assigned = self.program.placement.assignments if self.program.placement else ()
+        weights = node.weights.source if node.weights is not None else ""
+        return NodeFacts(
+            name=node.name,
+            engine=node.engine,
+            impl=node.impl,
+            weights=weights,
+            ops=tuple(op.name for op in node.ops),
+            ranks=tuple(
+                sorted({rank for a in assigned if a.node == node.name for rank in a.ranks})
+            ),
+        )
+
+    def machine(self, machine: Machine) -> Block:
+        condition = machine.condition
+        return Block(
+            kind="machine",
+            key=machine.name,
+            title=f"machine {machine.name}",
+            name=machine.name,
+            note=f"when {spec_expr(condition)}" if condition is not None else "",
+            blocks=tuple(self.state(machine, state) for state in machine.states),
+        )
+
+    def state(self, machine: Machine, state: State) -> Block:
+        return Block(
+            kind="state",
+            key=state_key(machine.name, state.name),
+            title=f"state {state.name}",
+            name=state.name,
+            next=targets_of(state),
+            blocks=self.body(state.body),
+        )
+
+    def walk(self, walk: Walk) -> Block:
+        given = ", ".join(f"{base_name(v.name)}: {type_text(v.type)}" for v in walk.parameters)
+        made = ", ".join(f"{r.name}: {type_text(r.type)}" for r in walk.results)
+        return Block(
+            kind="walk",
+            key=key_of(walk.span),
+            title=f"walk {walk.name}({given})" + (f" -> ({made})" if made else ""),
+            name=walk.name,
+            blocks=self.body(walk.body),
+        )
+
+    def body(self, body: Body) -> tuple[Block, ...]:
+        return tuple(self.statement(statement) for statement in body)
+
+    def statement(self, statement: Statement) -> Block:
+        key = key_of(statement.span)
+        match statement:
+            case Call():
+                return self.call(statement)
+            case Assign(result=result, value=value) | SetRegister(result=result, value=value):
+                title = f"{base_name(result.name)} = {spec_expr(value)}"
+                return Block(kind="set", key=key, title=title)
+            case Send():
+                title = f"send {send_text(statement)}"
+                return Block(kind="send", key=key, title=title, name=statement.stream)
+            case Pull(stream=stream, result=result, or_none=or_none):
+                title = f"{base_name(result.name)} = pull {stream}" + " or none" * or_none
+                return Block(kind="pull", key=key, title=title, name=stream)
+            case Emit():
+                title = f"emit {emit_text(statement)}"
+                return Block(kind="emit", key=key, title=title, name=statement.output)
+            case Loop():
+                return self.loop(statement)
+            case Parallel(branches=branches):
+                inner = tuple(
+                    Block(
+                        kind="branch",
+                        key=f"{key}/{index}",
+                        title=f"branch {index + 1}",
+                        blocks=self.body(branch),
+                    )
+                    for index, branch in enumerate(branches)
+                )
+                return Block(kind="parallel", key=key, title="parallel", blocks=inner)
+            case When():
+                return self.when(statement)
+            case Fork(node=node, target=target, source=source, condition=condition):
+                title = f"fork {node}.{target} = {node}.{source}{_suffix(condition)}"
+                return Block(kind="context", key=key, title=title, name=node)
+            case Release(node=node, context=context):
+                return Block(kind="context", key=key, title=f"release {node}.{context}", name=node)
+            case Run(walk=walk):
+                return Block(
+                    kind="run",
+                    key=key,
+                    title=run_text(statement),
+                    name=walk,
+                    blocks=self.body(self.walks[walk].body),
+                )
+            case Each():
+                return self.each(statement)
+            case ForParts(part=part, over=over, body=body):
+                title = f"for {part} in {over}"
+                return Block(kind="for", key=key, title=title, name=over, blocks=self.body(body))
+            case Match(part=part, arms=arms):
+                inner = tuple(
+                    Block(
+                        kind="branch",
+                        key=key_of(arm.span),
+                        title=f"{arm.kind}({base_name(arm.value.name)})",
+                        name=arm.kind,
+                        blocks=self.body(arm.body),
+                    )
+                    for arm in arms
+                )
+                return Block(kind="match", key=key, title=f"match {part}", blocks=inner)
+            case MarkStream(stream=stream, mark=mark):
+                return Block(kind="mark", key=key, title=f"mark {stream}.{mark}", name=stream)
+            case _:
+                assert_never(statement)
+
+    def call(self, call: Call) -> Block:
+        context = f" on {call.context}" if call.context not in (None, "main") else ""
+        return Block(
+            kind="call",
+            key=key_of(call.span),
+            title=f"{call_text(call)}{context}",
+            name=f"{call.node}.{call.op}",
+            engine=self.engines[call.node],
+            ranks=call.ranks,
+            region=self.regions.get(call.site, ""),
+        )
+
+    def loop(self, loop: Loop) -> Block:
+        carried = ", ".join(
+            f"{base_name(c.value.name)} = {spec_expr(c.initial)}" for c in loop.carries
+        )
+        kept = ", ".join(base_name(c.result.name) for c in loop.collects)
+        notes = ([f"carry {carried}"] if carried else []) + ([f"collect {kept}"] if kept else [])
+        return Block(
+            kind="loop",
+            key=key_of(loop.span),
+            title=loop_text(loop),
+            note=", ".join(notes),
+            blocks=self.body(loop.body),
+        )
+
+    def when(self, when: When) -> Block:
+        key = key_of(when.span)
+        arms = [("then", f"when {spec_expr(when.condition)}", when.then)]
+        if when.otherwise:
+            arms.append(("else", "else", when.otherwise))
+        return Block(
+            kind="when",
+            key=key,
+            title=f"when {spec_expr(when.condition)}",
+            blocks=tuple(
+                Block(kind="branch", key=f"{key}/{name}", title=title, blocks=self.body(body))
+                for name, title, body in arms
+            ),
+        )
+
+    def each(self, each: Each) -> Block:
+        streams = ", ".join(each.streams)
+        names = ", ".join(base_name(value.name) for value in each.names)
+        notes = [f"chunk {policy_text(each.policy)}"] if each.policy is not None else []
+        notes += [f"until {each.until}"] if each.until is not None else []
+        return Block(
+            kind="each",
+            key=key_of(each.span),
+            title=f"each {streams} as {names}" + (f", {each.last}" if each.last else ""),
+            name=streams,
+            note=", ".join(notes),
+            blocks=self.body(each.body),
+        )
+
+
+def _suffix(condition: Expr | None) -> str:
+    return f" if {spec_expr(condition)}" if condition is not None else ""
+
+
+def _channel(stream: Stream) -> Channel:
+    tail = "" if stream.tail is None else f"tail {stream.tail.kind}"
+    empty = "" if stream.empty is None else f"empty {stream.empty}"
+    marks = f"marks {', '.join(stream.marks)}" if stream.marks else ""
+    return Channel(
+        name=stream.name,
+        producer=stream.producer,
+        consumer=stream.consumer,
+        item=type_text(stream.item),
+        policy=policy_text(stream.policy),
+        rest=", ".join(text for text in (marks, tail, empty) if text),
+        capacity=stream.capacity,
+    )
+
+
+def _fields(program: Program) -> tuple[Field, ...]:
+    found = [
+        Field(
+            kind="in",
+            name=entry.name,
+            text=type_text(entry.type) + (" optional" if entry.optional else ""),
+        )
+        for entry in program.inputs
+    ]
+    found += [
+        Field(
+            kind="out",
+            name=entry.name,
+            text=type_text(entry.type) + (" optional" if entry.optional else ""),
+        )
+        for entry in program.outputs
+    ]
+    found += [
+        Field(kind="opt", name=entry.name, text=f"{type_text(entry.type)} = {entry.default}")
+        for entry in program.options
+    ]
+    return tuple(found)

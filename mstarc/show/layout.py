@@ -1,0 +1,82 @@
+"""Where the blocks of a picture go: boxes in boxes, states side by side, machines below another."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mstarc.show.blocks import Block
+
+LETTER = 7.0
+"""The width of a letter of the drawing's font, about."""
+LEAF_HEIGHT = 26.0
+PAD = 12.0
+TITLE = 24.0
+NOTE = 16.0
+GAP = 8.0
+STATE_GAP = 56.0
+BRANCH_GAP = 14.0
+
+_SIDE_BY_SIDE = frozenset(("machine", "parallel", "when", "match"))
+_LEAVES = frozenset(("call", "set", "send", "pull", "emit", "mark", "context"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A block with its box; `inner` lie inside."""
+
+    block: Block
+    x: float
+    y: float
+    width: float
+    height: float
+    inner: tuple["Placed", ...]
+
+    @property
+    def right(self) -> float:
+        """The right edge."""
+        return self.x + self.width
+
+    @property
+    def bottom(self) -> float:
+        """The lower edge."""
+        return self.y + self.height
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it is one statement."""
+        return self.block.kind in _LEAVES
+
+
+def placed(block: Block, x: float, y: float) -> Placed:
+    """The box of a block whose upper left corner is at `x`, `y`, and the boxes in it."""
+    if block.kind in _LEAVES:
+        width = LETTER * len(label(block)) + 2 * PAD
+        return Placed(block=block, x=x, y=y, width=width, height=LEAF_HEIGHT, inner=())
+    beside = block.kind in _SIDE_BY_SIDE
+    gap = STATE_GAP if block.kind == "machine" else BRANCH_GAP if beside else GAP
+    top = y + TITLE + (NOTE if block.note else 0.0)
+    across, down = x + PAD, top
+    inner: list[Placed] = []
+    for entry in block.blocks:
+        box = placed(entry, across, down)
+        inner.append(box)
+        if beside:
+            across = box.right + gap
+        else:
+            down = box.bottom + gap
+    title = LETTER * max(len(block.title), len(block.note)) + 2 * PAD
+    right = max([x + title, *(box.right + PAD for box in inner)])
+    bottom = max([top, *(box.bottom for box in inner)]) + PAD
+    return Placed(block=block, x=x, y=y, width=right - x, height=bottom - y, inner=tuple(inner))
+
+
+def label(block: Block) -> str:
+    """What stands in the box of a statement."""
+    ranks = ", ".join(map(str, block.ranks))
+    return f"{block.title}  ·  rank {ranks}" if ranks else block.title
+
+
+def every(box: Placed) -> Iterator[Placed]:
+    """A box and all in it, outer ones first."""
+    yield box
+    for inner in box.inner:
+        yield from every(inner)
