@@ -1,0 +1,154 @@
+"""What bad invocations, plans and requests get: a code, an exit status, and nothing half done."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mstarc_runtime.command import main
+from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.media.audio import WavWriter
+from mstarc_runtime.plan_api import PLAN_ABI
+from tests.runtime.plan_folder import seal, write_plan
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    return write_plan("orpheus", tmp_path)
+
+
+def rewrite(plan: Path, **changed: object) -> None:
+    path = plan / "plan.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+
+
+CASES: dict[str, tuple[list[str], str, int, str]] = {
+    "placement": (["--placement", "cpi"], "MS9007", 2, "did you mean `cpu`?"),
+    "input": (["--input", "promt=hi"], "MS9210", 1, "did you mean `prompt`?"),
+    "no input": (["--request", "REQUEST"], "MS9211", 1, "`prompt`"),
+    "option": (
+        ["--input", "prompt=hi", "--option", "temprature=1"],
+        "MS9212",
+        1,
+        "did you mean `temperature`?",
+    ),
+    "kind": (["--input", "prompt=hi", "--option", "max_tokens=many"], "MS9213", 1, "`int`"),
+    "domain": (["--input", "prompt=hi", "--option", "temperature=9"], "MS9213", 1, "0.0 .. 2.0"),
+    "output": (["--input", "prompt=hi", "--want", "speach"], "MS9215", 1, "`speech`"),
+    "no file": (["--request", "nowhere.json"], "MS9201", 1, "nowhere.json"),
+    "form": (["--input", "prompt"], "MS9010", 2, "NAME=VALUE"),
+    "flag": (["--placment", "cpu"], "MS9010", 2, "--help"),
+    "input file": (["--input", "prompt=@nowhere.txt"], "MS9201", 1, "nowhere.txt"),
+    "threads": (["--input", "prompt=hi", "--threads", "0"], "MS9010", 2, "at least 1"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_mistake_gets_its_code_and_status(
+    case: str, plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, code, status, hint = CASES[case]
+    (tmp_path / "empty.json").write_text('{"inputs": {}}')
+    given = [text.replace("REQUEST", str(tmp_path / "empty.json")) for text in arguments]
+    out = tmp_path / "out"
+    assert main([str(plan), *given, "--out", str(out)]) == status
+    said = capsys.readouterr().err
+    assert said.startswith(f"error[{code}]: ")
+    assert hint in said
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        ("{", "not JSON"),
+        ("[]", "no request"),
+        ("[3]", "not a JSON object"),
+        ('{"input": {}}', "did you mean `inputs`"),
+        ('{"inputs": []}', "JSON object"),
+        ('{"name": "../a", "inputs": {"prompt": "x"}}', "folder"),
+    ],
+)
+def test_a_file_of_requests_that_is_none_says_why(
+    plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, hint: str
+) -> None:
+    (tmp_path / "r.json").write_text(content)
+    assert main([str(plan), "--request", str(tmp_path / "r.json")]) == 1
+    said = capsys.readouterr().err
+    assert "MS9214" in said
+    assert hint in said
+
+
+def test_an_edited_plan_is_refused(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = plan / "machines.py"
+    path.write_text(path.read_text() + "\nprint('edited')\n")
+    assert main([str(plan), "--input", "prompt=hi"]) == 2
+    said = capsys.readouterr()
+    assert "MS9006" in said.err
+    assert "edited\n" not in said.out, "not a line of it has run"
+
+
+def test_a_plan_of_another_abi_is_refused(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rewrite(plan, abi=PLAN_ABI + 1)
+    assert main([str(plan), "--input", "prompt=hi"]) == 2
+    said = capsys.readouterr().err
+    assert "MS9005" in said
+    assert f"ABI {PLAN_ABI + 1}" in said
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"abi": 1}'])
+def test_what_is_no_plan_is_refused(
+    plan: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    (plan / "plan.json").write_text(content)
+    assert main([str(plan)]) == 2
+    assert "MS9004" in capsys.readouterr().err
+
+
+def test_a_missing_file_of_a_plan_is_named(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (plan / "messages.py").unlink()
+    assert main([str(plan)]) == 2
+    assert "messages.py" in capsys.readouterr().err
+
+
+def test_a_device_that_is_not_there_is_said(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = plan / "placements" / "cpu" / "placement.json"
+    path.write_text(path.read_text().replace('"kind": "cpu"', '"kind": "H900"'))
+    seal(plan)
+    assert main([str(plan), "--input", "prompt=hi"]) == 2
+    assert "MS9011" in capsys.readouterr().err
+
+
+def test_without_a_request_it_says_what_it_would_serve(
+    plan: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(plan), "--placement", "cpu"]) == 0
+    said = capsys.readouterr().err
+    assert "orpheus on cpu" in said
+    assert "speech: audio(24000)" in said
+    assert "HTTP" in said
+
+
+def test_sound_goes_to_one_file_if_it_is_named(plan: Path, tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "hello.wav"
+    given = ["--input", "prompt=hi", "--option", "max_tokens=30", "--threads", "1"]
+    assert main([str(plan), "--placement", "cpu", *given, "--out", str(out)]) == 0
+    assert [path.name for path in out.parent.iterdir()] == ["hello.wav"]
+    assert out.read_bytes()[:4] == b"RIFF"
+
+
+def test_a_full_disk_leaves_nothing_and_is_said(
+    plan: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(self: WavWriter, samples: object) -> None:
+        raise RuntimeFailure("MS9002", "the disk is full while writing `speech.wav`")
+
+    monkeypatch.setattr(WavWriter, "write", full)
+    out = tmp_path / "out"
+    given = ["--input", "prompt=hi", "--option", "max_tokens=40", "--threads", "1"]
+    assert main([str(plan), "--placement", "cpu", *given, "--out", str(out)]) == 2
+    assert "MS9002" in capsys.readouterr().err
+    assert list(out.iterdir()) == []
