@@ -1,11 +1,11 @@
-"""Pages under `tests/lang` and `.mirtest` files are tests; `--update-goldens` rewrites goldens."""
+"""Pages (`tests/lang`, `tests/lint`) and `.mirtest` files are tests with goldens to update."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.support.golden import Golden
-from tests.support.language import LanguagePage
+from tests.support.language import LanguagePage, LintPage
 
 HERE = Path(__file__).parent
 
@@ -22,6 +22,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     if file_path.suffix == ".md" and file_path.is_relative_to(HERE / "lang"):
         return LanguagePage.from_parent(parent, path=file_path)
+    if file_path.suffix == ".md" and file_path.is_relative_to(HERE / "lint"):
+        return LintPage.from_parent(parent, path=file_path)
     if file_path.suffix == ".mirtest":
         # Imported here: language pages can be tested while a pass is being rewritten.
         from tests.support.mirtest import MirTestFile

@@ -3,6 +3,9 @@
 The block runs through the driver as the file `spec.mstar`, with its deployments as
 `deployment.yaml` (`deployment2.yaml`, …). Settings after the language: `placement=2xcpu` to compile
 for a placement, where without it and without a deployment only the spec is checked.
+
+A page under `tests/lint` is named as its rule is: its blocks are linted with that rule, and with
+those about suppressions, and with others where a block says `select=unused-op,style`.
 """
 
 from collections.abc import Iterator
@@ -22,25 +25,47 @@ SPEC = "spec.mstar"
 class LanguagePage(pytest.File):
     """A page; its tests are named after the headings that they stand under."""
 
+    @property
+    def lints(self) -> tuple[str, ...]:
+        """The lints that its blocks run with; without any they are checked or compiled."""
+        return ()
+
     def collect(self) -> Iterator["LanguageCase"]:
         names: dict[str, int] = {}
         for index, case in enumerate(cases(self.path.read_text(encoding="utf-8"))):
             heading = case.spec.heading
             names[heading] = names.get(heading, 0) + 1
             suffix = f" #{names[heading]}" if names[heading] > 1 else ""
-            yield LanguageCase.from_parent(self, name=heading + suffix, case=case, index=index)
+            yield LanguageCase.from_parent(
+                self, name=heading + suffix, case=case, index=index, lints=self.lints
+            )
+
+
+class LintPage(LanguagePage):
+    """A page about a lint."""
+
+    @property
+    def lints(self) -> tuple[str, ...]:
+        return (
+            self.path.stem.replace("_", "-"),
+            "unused-suppression",
+            "suppression-without-reason",
+        )
 
 
 class LanguageCase(pytest.Item):
     """One block: what it announces is reported, and nothing else."""
 
-    def __init__(self, *, case: Case, index: int, **rest: object) -> None:
+    def __init__(
+        self, *, case: Case, index: int, lints: tuple[str, ...] = (), **rest: object
+    ) -> None:
         super().__init__(**rest)  # type: ignore[arg-type]  # pytest passes name and parent on
         self.case = case
         self.index = index
+        self.lints = lints
 
     def runtest(self) -> None:
-        report, files = report_of(self.case)
+        report, files = report_of(self.case, self.lints)
         problems = [
             problem
             for path, block in files.items()
@@ -78,8 +103,11 @@ class LanguageCase(pytest.Item):
         return f"{place}\n{super().repr_failure(excinfo)}"
 
 
-def report_of(case: Case) -> tuple[Report, dict[str, Block]]:
-    """What the driver finds in a case, and the blocks by the paths that they were given."""
+def report_of(case: Case, lints: tuple[str, ...] = ()) -> tuple[Report, dict[str, Block]]:
+    """What the driver finds in a case, and the blocks by the paths that they were given.
+
+    With `lints` (codes, names or groups) the case is linted with these, and not compiled.
+    """
     # Imported here: a page can be collected while a stage is being rewritten.
     from mstarc import driver
     from mstarc.options import CompileOptions
@@ -90,7 +118,13 @@ def report_of(case: Case) -> tuple[Report, dict[str, Block]]:
     sources = {path: SourceFile(path=path, text=block.text) for path, block in files.items()}
     deployments = tuple(source for path, source in sources.items() if path != SPEC)
     placement = case.spec.settings.get("placement")
-    if placement is None and not deployments:
+    if lints:
+        from mstarc.lint.select import selection, unknown_words
+
+        wanted = case.spec.settings.get("select", ",".join(lints)).split(",")
+        assert not unknown_words(wanted), f"no lint is meant by {unknown_words(wanted)}"
+        outcome = driver.lint(sources[SPEC], selection(wanted), deployments=deployments)
+    elif placement is None and not deployments:
         outcome = driver.check(sources[SPEC])
     else:
         options = CompileOptions(
