@@ -9,7 +9,8 @@ In a walk every value has one definition. A loop's carried values are parameters
       yield %token.1
     }
 
-A machine's registers may be set again; they live as long as the request.
+A machine's registers hold none until they are set, and may be set again; they live as long as the
+request.
 """
 
 from dataclasses import dataclass

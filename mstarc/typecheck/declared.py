@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from mstarc.diagnostics import Diagnostic, Label, did_you_mean
+from mstarc.names import Symbol
 from mstarc.syntax import ast
 from mstarc.typecheck.constants import evaluate
 from mstarc.typecheck.dims import Dim, DimVar, constant, variable
@@ -98,6 +99,24 @@ def dim_of(expr: ast.Expr, state: State, leaf: Callable[[ast.Name], Dim | None])
             return None
 
 
+def let_dim(symbol: Symbol, state: State, seen: tuple[Symbol, ...] = ()) -> Dim:
+    """The size that a `let` of the spec is: as it works out, or itself where it is no whole number.
+
+    A let that is computed from itself is reported elsewhere; here it stands for itself.
+    """
+
+    def leaf(name: ast.Name) -> Dim | None:
+        inner = state.resolved.meaning(name)
+        if inner is None:
+            return None
+        if inner.kind == "let":
+            return let_dim(inner, state, (*seen, symbol))
+        return _dim_name(name, 0, state) if inner.kind in ("config", "option") else None
+
+    known = None if symbol in seen else dim_of(symbol.of(ast.Let).value, state, leaf)
+    return variable(DimVar(symbol.name, 0, "request")) if known is None else known
+
+
 def _dim(dim: ast.Dim, scope: int, state: State) -> Dim:
     if isinstance(dim, ast.UnknownDim):
         unknown = DimVar("?", state.new_scope(), "unknown")
@@ -135,8 +154,10 @@ def _dim_name(name: ast.Name, scope: int, state: State) -> Dim | None:
             if value is None:
                 return variable(DimVar(symbol.name, 0, "request"))
             return constant(value) if type(value) is int else None
-        case "option" | "let":
+        case "option":
             return variable(DimVar(symbol.name, 0, "request"))
+        case "let":
+            return let_dim(symbol, state)
         case "parameter":
             return variable(DimVar(symbol.name, scope, "request"))
         case "dim":

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from mstarc.names import Symbol
 from mstarc.syntax import ast
 from mstarc.typecheck.comparisons import MIRRORED, Constant, compare_with, holds
-from mstarc.typecheck.declared import dim_of
+from mstarc.typecheck.declared import dim_of, let_dim
 from mstarc.typecheck.dims import Dim, DimVar, constant, variable
 from mstarc.typecheck.logic import FALSE, TRUE
 from mstarc.typecheck.state import State
@@ -92,8 +92,10 @@ def static_dim(expr: ast.Expr, state: State) -> Dim | None:
             case "config":
                 value = state.config.get(symbol.name)
                 return constant(value) if type(value) is int else None
-            case "option" | "let":
+            case "option":
                 return variable(DimVar(symbol.name, 0, "request"))
+            case "let":
+                return let_dim(symbol, state)
             case "parameter":
                 return variable(walk_number(symbol, state))
             case _:

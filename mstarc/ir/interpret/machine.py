@@ -70,7 +70,7 @@ class MachineRun:
     def steps(self) -> Steps:
         """Run from the first state to `done`; yields `BLOCKED` where it has to wait."""
         states = {state.name: state for state in self.machine.states}
-        scope = Scope(types=dict(self.registers))
+        scope = Scope(values=dict.fromkeys(self.registers), types=dict(self.registers))
         name = self.machine.states[0].name
         while name != "done":
             state = states[name]
