@@ -14,7 +14,7 @@ from mstarc.lint.rules import suppression_without_reason, unused_suppression
 from mstarc.lint.select import Selection
 from mstarc.source import SourceFile, Span
 
-_COMMENT = re.compile(r"#+[ \t]*mstarc:[ \t]*allow\[(?P<words>[^\]\n]*)\](?P<reason>[^\n]*)")
+_COMMENT = re.compile(r"#+[ \t]*mstarc:[ \t]*allow\[(?P<words>[^\]\n]*)\](?P<reason>[^\n#]*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
