@@ -17,6 +17,7 @@ from mstarc.plan.plan import Admission, NodeWeights, PlacedPlan, Plan
 from mstarc.plan.refuse import NotBuiltError
 from mstarc.plan.regions import trim_regions
 from mstarc.plan.signatures import Signatures
+from mstarc.plan.supported import check_supported
 from mstarc.source import SourceFile
 
 
@@ -41,6 +42,7 @@ def build_plan(
         if program.placement is None:
             raise InternalError("a program without a placement", stage="plan")
         try:
+            check_supported(program)
             flatteners = _flatten(program, source, derived)
             placed.append(place_plan(program, flatteners, chosen))
         except NotBuiltError as error:

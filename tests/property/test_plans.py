@@ -39,7 +39,7 @@ def files_of(seed: int, placement: str) -> dict[str, str] | None:
     return render(plan, mir=print_program(program))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(SEEDS, PLACEMENTS)
 def test_plan_means_what_its_program_means(seed: int, placement: str) -> None:
     files = files_of(seed, placement)

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from mstarc.codegen.expressions import AdmissionExprs, constant_name
 from mstarc.codegen.pyrepr import layout_dict, layout_tuple, pyrepr
+from mstarc.diagnostics import InternalError
 from mstarc.ir.graph import InputField, OptionField
 from mstarc.ir.text import format_type
 from mstarc.ir.types import MediaType, ScalarType
 from mstarc.plan.naming import identifier
 from mstarc.plan.plan import Plan
-from mstarc.plan.refuse import not_built
 from mstarc.plan.words import spec_expr
 
 
@@ -162,7 +162,7 @@ def _input(field: InputField) -> str:
         case ScalarType(kind):
             python = kind
         case _:
-            raise not_built(f"an input of type `{format_type(field.type)}`", field.span)
+            raise InternalError(f"no input of type {format_type(field.type)}", stage="codegen")
     name = identifier(field.name)
     return f"{name}: {python} | None = None" if field.optional else f"{name}: {python}"
 

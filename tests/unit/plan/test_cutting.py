@@ -4,7 +4,12 @@ import re
 
 import pytest
 
-from mstarc.source import Span
+from mstarc.deployment import parse_devices
+from mstarc.diagnostics import DiagnosticSink
+from mstarc.ir.text import parse_program
+from mstarc.passes import PassContext, run_pipeline
+from mstarc.plan import build_plan
+from mstarc.source import SourceFile, Span
 from tests.support.toy_ranks import module, plan_package
 from tests.support.toy_specs import HEAD, compile_toy
 
@@ -18,6 +23,32 @@ walk write(ids: i64[T]) {
   }
 }
 machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+"""
+
+PROGRAM = """\
+program toy
+
+input picture : image
+output out : text via tok.text
+
+node tok : host {
+  impl "toy:Tok"
+  op look(picture: image) -> (token: i64)
+  op text(token: i64) -> (piece: text) stateful
+}
+
+walk show(%token: i64) {
+  emit out <- %token
+}
+
+machine go {
+  register %token: i64
+  state begin {
+    %token: i64 = tok.look(@picture) #go.begin/0
+    run show(%token) #go.begin/1
+    next done
+  }
+}
 """
 
 
@@ -140,6 +171,19 @@ def test_a_construct_without_code_is_refused_where_it_stands(
     source = outcome.sources["toy.mstar"]
     assert source.slice(found[0].primary.span) == at
     assert isinstance(found[0].primary.span, Span)
+
+
+def test_declarations_without_code_are_refused() -> None:
+    program = parse_program(PROGRAM)
+    sink = DiagnosticSink()
+    source = SourceFile(path="toy.mir", text=PROGRAM)
+    context = PassContext(sink=sink, devices=parse_devices("cpu"))
+    placed = run_pipeline(program, context)
+    assert placed is not None
+    assert build_plan([placed], source, sink, version="0") is None
+    assert [(d.code, d.message) for d in sink.diagnostics] == [
+        ("MS0590", "an input of type `image` is not compiled yet")
+    ]
 
 
 def test_sends_from_two_ranks_are_refused() -> None:
