@@ -208,6 +208,8 @@ class Conductor:
             self.mailbox.send(rank, Release(request.slot, request.number))
 
     def _handle(self, parcel: Parcel) -> None:
+        if self.broken is not None:
+            return  # every request is over; what other ranks still say is about none
         match parcel.message:
             case StepOutput() as message:
                 self._step_output(message, parcel.frames)

@@ -5,6 +5,7 @@ from starting, or from going on, it tells the conductor as Broken. It ends when 
 """
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -63,7 +64,7 @@ def main(arguments: list[str]) -> int:
             progress=_Telling(mailbox, rank),
         )
         mailbox.send(CONDUCTOR, Ready(rank, PROTOCOL))
-        _work(worker, parent)
+        _work(worker, parent, Path(sockets))
     except RuntimeFailure as failure:
         mailbox.send(
             CONDUCTOR, Broken(rank, failure.code, failure.message, failure.notes, failure.helps)
@@ -80,7 +81,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _work(worker: Worker, parent: int) -> None:
+def _work(worker: Worker, parent: int, sockets: Path) -> None:
     look_again = time.monotonic() + _PARENT_S
     while not worker.has_stopped:
         if not worker.turn():
@@ -88,6 +89,8 @@ def _work(worker: Worker, parent: int) -> None:
         if time.monotonic() > look_again:
             look_again = time.monotonic() + _PARENT_S
             if parent_is_gone(parent):
+                # Nobody else is left to remove the sockets.
+                shutil.rmtree(sockets, ignore_errors=True)
                 return
 
 

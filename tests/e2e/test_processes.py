@@ -146,24 +146,7 @@ def test_an_interrupt_leaves_no_process_and_no_file(
     out = tmp_path / "out"
     temporary = tmp_path / "t"
     temporary.mkdir()
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "mstarc_runtime", str(plan_folder), "--threads", "1"),
-            *("--placement", placement, "--input", "prompt=hello", "--out", str(out)),
-            *("--option", "max_tokens=480"),
-        ],
-        env={
-            **os.environ,
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'runtime'}",
-            "TMPDIR": str(temporary),
-        },
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 60
-    while not list(out.glob("*.part")):
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
+    process = start(plan_folder, out, placement, temporary)
     children = child_ids(process.pid)
     assert len(children) == (2 if placement == "2xcpu" else 0)
     process.send_signal(signal.SIGINT)
@@ -174,6 +157,52 @@ def test_an_interrupt_leaves_no_process_and_no_file(
     assert list(temporary.iterdir()) == []
     for child in children:
         assert not Path(f"/proc/{child}").exists()
+
+
+def test_ranks_whose_conductor_is_killed_end_and_remove_their_sockets(
+    plan_folder: Path, tmp_path: Path
+) -> None:
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    process = start(plan_folder, tmp_path / "out", "2xcpu", temporary)
+    children = child_ids(process.pid)
+    assert len(children) == 2
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 10
+    while any(is_running(child) for child in children):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert list(temporary.iterdir()) == []
+
+
+def is_running(process: int) -> bool:
+    """Whether it lives; a zombie that nobody has waited for does not."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def start(plan: Path, out: Path, placement: str, temporary: Path) -> "subprocess.Popen[str]":
+    """A run whose sound has begun to be written."""
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "mstarc_runtime", str(plan), "--threads", "1"),
+            *("--placement", placement, "--input", "prompt=hello", "--out", str(out)),
+            *("--option", "max_tokens=480"),
+        ],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'runtime'}", "TMPDIR": str(temporary)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(out.glob("*.part")):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return process
 
 
 def child_ids(parent: int) -> list[int]:
