@@ -7,8 +7,9 @@ is kept; one more trace is made for each set of outputs that a client may ask fo
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import combinations, product
 
-from mstarc.ir.exprs import Binary, Const, Expr, Member
+from mstarc.ir.exprs import Binary, Const, Expr, LetRef, Member, Option
 from mstarc.ir.graph import InputField, Loop, OptionField, Program
 from mstarc.ir.interpret import Part, Request
 from mstarc.ir.types import PartsType, ScalarType
@@ -20,6 +21,7 @@ MANY_EVENTS = 420
 
 _BOUNDS = (4, 8, 16, 32, 50, 64)
 _VARIATIONS = 3
+_MOST_RUNS = 6
 _SAID = {"text": "hello", "image": "a picture", "audio": "a question", "video": "a film"}
 
 
@@ -35,46 +37,86 @@ class ToyRun:
 
 def toy_runs(program: Program) -> tuple[ToyRun, ...]:
     """One run for each set of outputs that a client may ask for, the fullest first."""
-    runs = []
-    for title, wants in _wishes(program):
+    runs: list[ToyRun] = []
+    for wants in _wishes(program):
         request, trace = _best(program, wants)
+        if trace.error is not None and runs:
+            continue
+        if runs and runs[0].trace.error is not None:
+            runs.clear()
         options = {option.name: option.default for option in program.options}
         options.update(request.options)
         runs.append(
             ToyRun(
-                title=title,
-                inputs=tuple((name, _in_words(value)) for name, value in request.inputs.items()),
+                title=f"asks for {_listed(wants)}" if wants else "asks for nothing",
+                inputs=tuple(
+                    (name, _in_words(value))
+                    for name, value in request.inputs.items()
+                    if value is not None
+                ),
                 options=tuple((name, str(value)) for name, value in options.items()),
                 trace=trace,
             )
         )
-    accepted = [run for run in runs if run.trace.error is None and run.trace.events]
-    return tuple(accepted or runs[:1])
+        if len(runs) == _MOST_RUNS:
+            break
+    return tuple(runs)
 
 
-def _wishes(program: Program) -> Iterator[tuple[str, frozenset[str]]]:
-    """What clients ask for: everything, then each optional output alone with the sure ones."""
-    every = [output.name for output in program.outputs]
-    sure = [output.name for output in program.outputs if not output.optional]
-    yield (f"asks for {' and '.join(every)}" if every else "a request"), frozenset(every)
-    for output in program.outputs:
-        wanted = [name for name in every if name in sure or name == output.name]
-        if output.optional and len(wanted) < len(every):
-            yield f"asks for {' and '.join(wanted)}", frozenset(wanted)
+def _wishes(program: Program) -> Iterator[tuple[str, ...]]:
+    """What clients may ask for: everything, each optional output alone, then two of them."""
+    optional = [output.name for output in program.outputs if output.optional]
+    chosen = [*((name,) for name in optional), *combinations(optional, 2)]
+    wishes = [tuple(optional), *chosen] if optional else [()]
+    for wish in dict.fromkeys(wishes):
+        yield tuple(o.name for o in program.outputs if not o.optional or o.name in wish)
 
 
-def _best(program: Program, wants: frozenset[str]) -> tuple[Request, Trace]:
+def _listed(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _best(program: Program, wants: tuple[str, ...]) -> tuple[Request, Trace]:
     """The request whose trace shows most; the shorter one of equals."""
     found: list[tuple[tuple[int, int], Request, Trace]] = []
+    counts = _counting_options(program)
     for bound in _BOUNDS:
-        for variation in range(_VARIATIONS):
-            request = _request(program, wants, bound, variation)
+        tokens = _tokens(program, bound)
+        variations = range(_VARIATIONS if tokens else 1)
+        for variation, gives_all in product(variations, _optional_inputs(program)):
+            request = Request(
+                inputs={
+                    entry.name: _input(entry, variation, gives_all) for entry in program.inputs
+                },
+                options={
+                    option.name: value
+                    for option in program.options
+                    if option.name in counts and (value := _small(option, bound)) is not None
+                },
+                wants=frozenset(wants),
+                tokens=tokens,
+            )
             trace = run_trace(program, request)
             found.append((_merit(program, trace), request, trace))
-        if max(merit for (merit, _), _, _ in found) >= _full_merit(program):
+        best = max(merit for (merit, _), _, _ in found)
+        if best >= _full_merit(program) or len(found[-1][2].events) > MANY_EVENTS:
             break
     _, request, trace = max(found, key=lambda entry: entry[0])
     return request, trace
+
+
+def _counting_options(program: Program) -> frozenset[str]:
+    """Options that say how often something is done: those in the bounds of loops."""
+    lets = {let.name: let.value for let in program.lets}
+    waiting: list[Expr] = [s.bound for s in all_statements(program) if isinstance(s, Loop)]
+    found: set[str] = set()
+    while waiting:
+        for part in subexpressions(waiting.pop()):
+            if isinstance(part, Option):
+                found.add(part.name)
+            elif isinstance(part, LetRef) and part.name in lets:
+                waiting.append(lets.pop(part.name))
+    return frozenset(found)
 
 
 def _full_merit(program: Program) -> int:
@@ -95,20 +137,14 @@ def _merit(program: Program, trace: Trace) -> tuple[int, int]:
     return merit, -len(trace.events)
 
 
-def _request(program: Program, wants: frozenset[str], bound: int, variation: int) -> Request:
-    return Request(
-        inputs={entry.name: _input(entry, variation) for entry in program.inputs},
-        options={
-            option.name: value
-            for option in program.options
-            if (value := _option(option, bound)) is not None
-        },
-        wants=wants,
-        tokens=_tokens(program, bound),
-    )
+def _optional_inputs(program: Program) -> tuple[bool, ...]:
+    """Whether to give the optional inputs: not, and where there are any also all of them."""
+    return (False, True) if any(entry.optional for entry in program.inputs) else (False,)
 
 
-def _input(entry: InputField, variation: int) -> object:
+def _input(entry: InputField, variation: int, gives_all: bool) -> object:
+    if entry.optional and not gives_all:
+        return None
     number = "" if variation == 0 else f" {variation + 1}"
     if not isinstance(entry.type, PartsType):
         kind = getattr(entry.type, "kind", "text")
@@ -122,7 +158,7 @@ def _input(entry: InputField, variation: int) -> object:
     )
 
 
-def _option(option: OptionField, bound: int) -> int | None:
+def _small(option: OptionField, bound: int) -> int | None:
     """A small value of an option that counts something; none to leave its default."""
     is_count = option.type == ScalarType("int") and isinstance(option.default, int)
     if not is_count or option.domain is None or option.domain[0] != "range":

@@ -264,6 +264,8 @@ class _TracedRun(MachineRun):
             part = scope.parts[loop.part]
             values = ((loop.part, f"{part['kind']} {shown(part['value'])}"),)
             self.note("part", f"{part['kind']} part of {loop.over}", name=loop.over, values=values)
+        # What was noted is over before the first statement begins.
+        yield None
         yield from super().body(body, scope)
 
     def count(self, site: str) -> None:

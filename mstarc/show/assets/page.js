@@ -287,22 +287,20 @@ function showValues(view, event, step) {
 }
 
 /* The spec, with the statement of the step marked. */
-const starts = [0];
-for (let index = 0; index < model.source.text.length; index += 1) {
-  if (model.source.text[index] === "\n") starts.push(index + 1);
-}
-const symbols = Array.from(model.source.text);
-const lineOf = (offset) => {
-  // Spans count code points; so do these starts.
+const lineStarts = [0];
+// Spans count code points, and so do these starts.
+Array.from(model.source.text).forEach((symbol, index) => {
+  if (symbol === "\n") lineStarts.push(index + 1);
+});
+
+function lineOf(offset) {
   let low = 0, high = lineStarts.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
     if (lineStarts[middle] <= offset) low = middle; else high = middle - 1;
   }
   return low;
-};
-const lineStarts = [0];
-symbols.forEach((symbol, index) => { if (symbol === "\n") lineStarts.push(index + 1); });
+}
 
 const WORDS = new Set(model.words);
 function drawSource() {
@@ -471,7 +469,7 @@ function play(on) {
       else go(at + 1);
     }, 220);
   }
-  $("play").textContent = on ? "⏸" : "▶";
+  $("play").classList.toggle("on", on);
   $("play").setAttribute("aria-label", on ? "Pause" : "Play");
   // Each step of a film read aloud would never end.
   $("now").setAttribute("aria-live", on ? "off" : "polite");
