@@ -6,7 +6,6 @@ spec, so that a walk that two states run has the same keys in both.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
 
 from mstarc.ir.exprs import Expr
@@ -48,6 +47,7 @@ from mstarc.plan.words import (
     spec_expr,
     type_text,
 )
+from mstarc.records import dataclass
 from mstarc.source import Span
 
 BlockKind: TypeAlias = Literal[
@@ -355,13 +355,14 @@ class _Drawer:
 
     def when(self, when: When) -> Block:
         key = key_of(when.span)
-        arms = [("then", f"when {spec_expr(when.condition)}", when.then)]
-        if when.otherwise:
-            arms.append(("else", "else", when.otherwise))
+        title = f"when {spec_expr(when.condition)}"
+        if not when.otherwise:
+            return Block(kind="branch", key=key, title=title, blocks=self.body(when.then))
+        arms = (("then", "then", when.then), ("else", "else", when.otherwise))
         return Block(
             kind="when",
             key=key,
-            title=f"when {spec_expr(when.condition)}",
+            title=title,
             blocks=tuple(
                 Block(kind="branch", key=f"{key}/{name}", title=title, blocks=self.body(body))
                 for name, title, body in arms

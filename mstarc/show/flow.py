@@ -1,9 +1,10 @@
 """A picture as a graph: calls and statements are its nodes, blocks its frames, for graph tools."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
+from mstarc.records import dataclass
 from mstarc.show.blocks import Block, Picture
 
 EdgeKind: TypeAlias = Literal["order", "next", "again", "stream", "output"]

@@ -1,8 +1,8 @@
 """Where the blocks of a picture go: boxes in boxes, states side by side, machines below another."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from mstarc.records import dataclass
 from mstarc.show.blocks import Block
 
 LETTER = 7.0

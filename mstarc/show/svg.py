@@ -50,6 +50,7 @@ def svg(picture: Picture) -> str:
 class _Drawing:
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
+        self.frames: list[str] = []
         self.parts: list[str] = []
         self.curves: list[str] = []
         self.boxes: list[Placed] = []
@@ -86,8 +87,10 @@ class _Drawing:
                 "</defs>",
                 '<rect class="ground" width="100%" height="100%" stroke="none"/>',
                 _text(MARGIN, MARGIN + 16, f"{self.picture.model}{aside}", "title"),
-                *self.parts,
+                *self.frames,
+                # Under the statements, whose text a line would cross out.
                 *self.curves,
+                *self.parts,
                 "</svg>",
                 "",
             ]
@@ -109,7 +112,8 @@ class _Drawing:
         block = box.block
         style = block.engine if block.kind == "call" and block.engine else block.kind
         radius = 6 if box.is_leaf else 10
-        self.parts.append(
+        parts = self.parts if box.is_leaf else self.frames
+        parts.append(
             f'<rect class="{style}" x="{box.x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" '
             f'height="{box.height:.0f}" rx="{radius}"/>'
         )
@@ -117,9 +121,9 @@ class _Drawing:
             self.parts.append(_text(box.x + PAD, box.y + 17, label(block), ""))
             return
         name = "name" if block.kind in ("machine", "state", "walk", "run") else "aside"
-        self.parts.append(_text(box.x + PAD, box.y + 16, block.title, name))
+        self.frames.append(_text(box.x + PAD, box.y + 16, block.title, name))
         if block.note:
-            self.parts.append(_text(box.x + PAD, box.y + TITLE + NOTE - 10, block.note, "note"))
+            self.frames.append(_text(box.x + PAD, box.y + TITLE + NOTE - 10, block.note, "note"))
         for inner in box.inner:
             self.box(inner)
 

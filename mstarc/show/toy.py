@@ -6,7 +6,6 @@ is kept; one more trace is made for each set of outputs that a client may ask fo
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import combinations, product
 
 from mstarc.ir.exprs import Binary, Const, Expr, LetRef, Member, Option
@@ -14,6 +13,7 @@ from mstarc.ir.graph import InputField, Loop, OptionField, Program
 from mstarc.ir.interpret import Part, Request
 from mstarc.ir.types import PartsType, ScalarType
 from mstarc.ir.walking import all_statements, subexpressions
+from mstarc.records import dataclass
 from mstarc.show.trace import Trace, run_trace
 
 MANY_EVENTS = 420

@@ -5,7 +5,7 @@ Machines take turns, one statement each, so that a reader sees a chunk as soon a
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from mstarc.ir.chunks import Chunk, next_item
@@ -43,6 +43,7 @@ from mstarc.plan.words import (
     loop_text,
     send_text,
 )
+from mstarc.records import dataclass
 from mstarc.show.blocks import key_of, run_text, state_key
 
 MOST_EVENTS = 1500

@@ -115,6 +115,8 @@ function drawMachines() {
     return card;
   });
   $("machines").replaceChildren(...cards);
+  // A large model shows in full only where it is.
+  $("machines").classList.toggle("large", document.querySelectorAll("li.block").length > 40);
 }
 
 function showMachines(view, event) {
@@ -184,7 +186,8 @@ function showStreams(view, step) {
       if (chunk && index >= chunk.offset && index < end) {
         style = index < chunk.offset + chunk.context ? "context" : "fresh";
       }
-      const cell = make("span", `cell ${style}${item.step === step ? " new" : ""}`, item.text);
+      const cell = make("span", `cell ${style}${item.step === step ? " new" : ""}`,
+        item.text.length > 6 ? `#${index}` : item.text);
       cell.title = `item ${index}: ${item.text}, ${style === "unread" ? "not read yet" : style}`;
       items.append(cell);
     });
@@ -349,7 +352,7 @@ function drawLog() {
     const button = make("button", event.kind);
     button.type = "button";
     button.append(make("span", "", index + 1), make("span", "", event.machine), make("span", "", event.text));
-    button.addEventListener("click", () => go(index));
+    button.addEventListener("click", () => go(index, false));
     entry.append(button);
     return entry;
   });
@@ -434,7 +437,7 @@ function showNow(event) {
   $("now").replaceChildren(...parts);
 }
 
-function go(step) {
+function go(step, follow = true) {
   at = Math.max(0, Math.min(run.events.length - 1, step));
   const event = run.events[at];
   const view = fold(at);
@@ -451,6 +454,9 @@ function go(step) {
   showSource(event);
   showLog(at);
   history.replaceState(null, "", `#step-${at + 1}`);
+  if (follow && timer === null) {
+    document.querySelector("li.block.at")?.scrollIntoView({ block: "nearest" });
+  }
 }
 
 const NOTABLE = new Set(["read", "pull", "emit", "state", "close", "done", "context"]);
@@ -488,7 +494,7 @@ function choose(index) {
   $("request").replaceChildren(make("span", "", `A toy request ${run.title}:`), ...facts);
   drawLog();
   drawLanes();
-  go(0);
+  go(0, false);
 }
 
 $("model").textContent = model.placement ? `${model.model} on ${model.placement}` : model.model;
@@ -521,10 +527,10 @@ document.addEventListener("keydown", (event) => {
   else return;
   event.preventDefault();
 });
-addEventListener("resize", () => { drawLanes(); go(at); });
+addEventListener("resize", () => { drawLanes(); go(at, false); });
 
 drawMachines();
 drawSource();
 const wanted = /^#step-(\d+)$/.exec(location.hash);
 choose(0);
-if (wanted) go(Number(wanted[1]) - 1);
+if (wanted) go(Number(wanted[1]) - 1, false);
