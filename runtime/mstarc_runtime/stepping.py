@@ -7,13 +7,13 @@ take the rows that are ready, run once and let them go.
 A failing batch is run again row by row, so that only the request that fails ends.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mstarc_runtime.engine.batch import Job, StepBatch
+from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.kv_cache import KVEngine
+from mstarc_runtime.host_stepping import HostStepper, Targets
 from mstarc_runtime.kvcache.errors import ContextFull, OutOfPages
 from mstarc_runtime.landing import Landing
 from mstarc_runtime.plan_api import Again, DeviceStep, HostStep
@@ -24,9 +24,7 @@ from mstarc_runtime.streaming.ring import Ring
 from mstarc_schedule.batching import bucket_of, take_packed
 
 if TYPE_CHECKING:
-    from mstarc_runtime.worker import LiveRequest, Worker
-
-Targets = list[tuple[Ring | Outbox, int]]
+    from mstarc_runtime.worker import Worker
 
 
 class Stepper:
@@ -37,10 +35,11 @@ class Stepper:
         self._batches: dict[tuple[int, int], StepBatch] = {}
         self._sends: dict[int, Targets] = {}
         self.landing = Landing(worker)
+        self._host = HostStepper(worker, self.targets, self.landing)
 
     def run(self, station: Station) -> None:
         if isinstance(station.step, HostStep):
-            self._run_host(station, station.step)
+            self._host.run(station, station.step)
         elif station.is_resident:
             self._run_group(station, station.step)
         else:
@@ -84,7 +83,7 @@ class Stepper:
     def _settle(self, station: Station, step: DeviceStep, group: Group) -> StepBatch | None:
         """Lets rows in and out of a group, and finds out how long it will be calm."""
         worker = self._worker
-        targets = self._targets(step)
+        targets = self.targets(step)
         if station.ready and group.slots.size < station.most:
             self._admit(station, group, targets)
         stays_here = True
@@ -196,7 +195,7 @@ class Stepper:
 
     def _choose(self, station: Station, step: DeviceStep) -> list[int]:
         """Takes from the ready rows those that run together; rows without room are set aside."""
-        targets = self._targets(step)
+        targets = self.targets(step)
         able = []
         for slot in station.ready:
             if all(target.room(slot) >= burst for target, burst in targets):
@@ -379,7 +378,7 @@ class Stepper:
                 self._batches[(step.id, bucket)] = batch
         return batch
 
-    def _targets(self, step: DeviceStep | HostStep) -> Targets:
+    def targets(self, step: DeviceStep | HostStep) -> Targets:
         """The streams that a step sends to, with the most items that it sends a row."""
         made = self._sends.get(step.id)
         if made is None:
@@ -390,49 +389,3 @@ class Stepper:
     def _target(self, stream: str) -> Ring | Outbox:
         parts = self._worker.parts
         return parts.rings[stream] if stream in parts.rings else parts.outboxes[stream]
-
-    # Host steps
-
-    def _run_host(self, station: Station, step: HostStep) -> None:
-        worker = self._worker
-        slot = station.ready.pop(0)
-        targets = self._targets(step)
-        if any(target.room(slot) < burst for target, burst in targets):
-            station.blocked.add(slot)
-            return
-        live = worker.live[slot]
-        job = Job(slot=slot, options=live.options, read_input=live.inputs.__getitem__)
-        for stream in step.reads:
-            ring = worker.parts.rings[stream]
-            job.chunks[stream] = ring.items_of(slot, ring.take(slot))
-        live.jobs += 1
-        station.running.add(slot)
-        node = worker.parts.host[step.node]
-
-        def work() -> None:
-            with node.using(slot):
-                step.run(worker.rank, job)
-
-        worker.pool.submit(work, self._host_done(station, step, live, job))
-
-    def _host_done(
-        self, station: Station, step: HostStep, live: "LiveRequest", job: Job
-    ) -> Callable[[Any, BaseException | None], None]:
-        worker = self._worker
-
-        def done(_: Any, error: BaseException | None) -> None:
-            worker.generation += 1
-            if not worker.job_ended(live):
-                return
-            station.running.discard(live.slot)
-            if error is not None:
-                worker.fail(live.slot, error, step)
-                return
-            try:
-                self.landing.land_job(job)
-            except Exception as own:
-                worker.fail(live.slot, own, step)
-                return
-            worker.router.route(live.slot, step.then)
-
-        return done

@@ -1,0 +1,78 @@
+"""Runs host steps: one request at a time, in the host pool, beside the device.
+
+What the step reads of streams is copied out when it is dispatched; what it emits and sends lands
+when its job is done. A job whose request has ended meanwhile is run to its end and ignored.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mstarc_runtime.engine.batch import Job
+from mstarc_runtime.landing import Landing
+from mstarc_runtime.plan_api import DeviceStep, HostStep
+from mstarc_runtime.scheduler import Station
+from mstarc_runtime.streaming.outbox import Outbox
+from mstarc_runtime.streaming.ring import Ring
+
+if TYPE_CHECKING:
+    from mstarc_runtime.worker import LiveRequest, Worker
+
+Targets = list[tuple[Ring | Outbox, int]]
+
+
+class HostStepper:
+    """Dispatches host steps of one rank. `targets` gives the streams that a step sends to."""
+
+    def __init__(
+        self,
+        worker: "Worker",
+        targets: Callable[[DeviceStep | HostStep], Targets],
+        landing: Landing,
+    ) -> None:
+        self._worker = worker
+        self._targets = targets
+        self._landing = landing
+
+    def run(self, station: Station, step: HostStep) -> None:
+        worker = self._worker
+        slot = station.ready.pop(0)
+        targets = self._targets(step)
+        if any(target.room(slot) < burst for target, burst in targets):
+            station.blocked.add(slot)
+            return
+        live = worker.live[slot]
+        job = Job(slot=slot, options=live.options, read_input=live.inputs.__getitem__)
+        for stream in step.reads:
+            ring = worker.parts.rings[stream]
+            job.chunks[stream] = ring.items_of(slot, ring.take(slot))
+        live.jobs += 1
+        station.running.add(slot)
+        node = worker.parts.host[step.node]
+
+        def work() -> None:
+            with node.using(slot):
+                step.run(worker.rank, job)
+
+        worker.pool.submit(work, self._done(station, step, live, job))
+
+    def _done(
+        self, station: Station, step: HostStep, live: "LiveRequest", job: Job
+    ) -> Callable[[Any, BaseException | None], None]:
+        worker = self._worker
+
+        def done(_: Any, error: BaseException | None) -> None:
+            worker.generation += 1
+            if not worker.job_ended(live):
+                return
+            station.running.discard(live.slot)
+            if error is not None:
+                worker.fail(live.slot, error, step)
+                return
+            try:
+                self._landing.land_job(job)
+            except Exception as own:
+                worker.fail(live.slot, own, step)
+                return
+            worker.router.route(live.slot, step.then)
+
+        return done
