@@ -6,7 +6,7 @@ template engine and no graph library.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pprint import pformat
 from time import perf_counter
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -15,6 +15,7 @@ from mstarc import __version__
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, InternalError, Label, did_you_mean
 from mstarc.names import resolve
 from mstarc.options import DEFAULT_PLACEMENT, CompileOptions
+from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
 from mstarc.syntax import ast
 from mstarc.syntax.parser import parse

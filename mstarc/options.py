@@ -1,7 +1,6 @@
 """What a command line asks of the compiler, as values."""
 
-from dataclasses import dataclass
-
+from mstarc.records import dataclass
 from mstarc.source import SourceFile
 
 DEFAULT_PLACEMENT = "cpu"

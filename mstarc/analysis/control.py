@@ -7,7 +7,7 @@ head of a run, loop or `each`, that has a site.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import assert_never
 
 from mstarc.ir.exprs import Expr
@@ -34,6 +34,7 @@ from mstarc.ir.graph import (
     When,
 )
 from mstarc.ir.walking import Body, definitions_of, locals_of, reads_of
+from mstarc.records import dataclass
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ Weights of unknown size count as `UNKNOWN_WEIGHT_BYTES`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mstarc.analysis.control import Point, control_path
 from mstarc.analysis.rates import expected_runs
@@ -15,6 +14,7 @@ from mstarc.analysis.sizes import bytes_of_type, weight_bytes
 from mstarc.deployment import DeviceKind
 from mstarc.ir.graph import Call, Engine, Program
 from mstarc.ir.walking import all_statements
+from mstarc.records import dataclass
 
 HOST_CALL_S = 1e-3
 UNKNOWN_WEIGHT_BYTES: Mapping[Engine, int] = {

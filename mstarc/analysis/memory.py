@@ -1,13 +1,13 @@
 """Bytes that nodes take on a device: weights and pages of KV rows for the requests that run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil
 
 from mstarc.analysis.sizes import kv_row_bytes, weight_bytes
 from mstarc.deployment import Deployment, DeviceKind
 from mstarc.ir.exprs import Const, Option
 from mstarc.ir.graph import Context, Node, Program
+from mstarc.records import dataclass
 
 PAGE_TOKENS = 16
 

@@ -8,8 +8,9 @@ program names their first node.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
+
+from mstarc.records import dataclass
 
 GRAIN = 0.02
 

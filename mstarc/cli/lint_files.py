@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from mstarc.cli.inputs import read_source, shown_path
 from mstarc.diagnostics import DiagnosticSink
+from mstarc.records import dataclass
 from mstarc.source import SourceFile
 
 _YAML = (".yaml", ".yml")

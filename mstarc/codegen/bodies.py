@@ -1,6 +1,6 @@
 """The bodies of steps, line by line."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mstarc.codegen.expressions import DeviceExprs, HostExprs, constant_name
 from mstarc.codegen.pyrepr import LINE_LENGTH, layout_call, pyrepr
@@ -25,6 +25,7 @@ from mstarc.plan.plan import Constant, RankPlan, RunStep, Variable
 from mstarc.plan.signatures import Signatures, has_free_dim
 from mstarc.plan.step_facts import defined_in, used_in
 from mstarc.plan.words import type_text
+from mstarc.records import dataclass
 
 INDENT = 8
 

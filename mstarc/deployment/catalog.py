@@ -5,9 +5,9 @@ what one rank may take, not what a machine has.
 """
 
 import re
-from dataclasses import dataclass
 
 from mstarc.ir.types import DType
+from mstarc.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,12 @@
 """Which node runs on which ranks, by a deployment: its names looked up in the program."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from mstarc.deployment.model import Deployment, Group, Named
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
 from mstarc.ir.graph import Call, Node, Program
 from mstarc.ir.walking import statements_of
+from mstarc.records import dataclass
 from mstarc.source import Span
 
 

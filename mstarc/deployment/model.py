@@ -12,9 +12,8 @@ node_groups:
   - {node_names: [snac_decoder], ranks: [1]}
 """
 
-from dataclasses import dataclass
-
 from mstarc.deployment.catalog import Devices
+from mstarc.records import dataclass
 from mstarc.source import Span
 
 

@@ -14,10 +14,11 @@ items name with `from`.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
+from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
 
 ConfigScalar: TypeAlias = int | float | bool | str

@@ -1,7 +1,8 @@
 """Every code: its name, severity and group. Codes are never reused or renumbered."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from mstarc.records import dataclass
 
 Severity = Literal["error", "warning"]
 

@@ -1,8 +1,9 @@
 """One thing we tell a user: what, where, why, and what to do, each in its own place."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
+from mstarc.records import dataclass
 from mstarc.source import Span
 
 

@@ -2,10 +2,10 @@
 
 import json
 import re
-from dataclasses import dataclass
 
 from mstarc.diagnostics.catalog import CATALOG
 from mstarc.diagnostics.suggest import did_you_mean
+from mstarc.records import dataclass
 from mstarc.resources import error_page, error_page_names
 
 REQUIRED_HEADINGS = ("What it means", "Why it matters", "Example", "Use instead", "See also")

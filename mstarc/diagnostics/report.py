@@ -1,10 +1,11 @@
 """What a renderer is given: findings in order, their texts, and what was attempted."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mstarc.diagnostics.catalog import CATALOG, CatalogEntry
 from mstarc.diagnostics.diagnostic import Diagnostic
+from mstarc.records import dataclass
 from mstarc.source import Position, SourceFile, Span
 
 

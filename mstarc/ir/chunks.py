@@ -17,10 +17,11 @@ where the next window would. After the tail comes the close, once, and nothing a
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mstarc.ir.graph import Policy, Tail
+from mstarc.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

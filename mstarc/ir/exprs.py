@@ -4,8 +4,10 @@ A condition over values of a walk (`token != eos`) is computed on the device; ev
 (options, flags, lets, tables, loop indices, parts) is static and computed on the host.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from mstarc.records import dataclass
 
 UnaryOperator = Literal["-", "not"]
 BinaryOperator = Literal[

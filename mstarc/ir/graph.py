@@ -13,11 +13,11 @@ A machine's registers hold none until they are set, and may be set again; they l
 request.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 from mstarc.ir.exprs import Expr
 from mstarc.ir.types import Dim, Type
+from mstarc.records import dataclass
 from mstarc.source import Span
 
 Engine = Literal["kv_cache", "stateless", "host"]

@@ -1,7 +1,8 @@
 """Types and dims of IR values. Config names are folded away: a dim is a number or free."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from mstarc.records import dataclass
 
 DType = Literal["f32", "bf16", "f16", "i64", "i32", "u8", "bool"]
 ScalarKind = Literal["int", "float", "bool", "str"]

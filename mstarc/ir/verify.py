@@ -7,7 +7,7 @@ unique. What passes decide is checked in `verify_decisions`. A violation is a mi
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn, assert_never
 
 from mstarc.diagnostics import InternalError
@@ -40,6 +40,7 @@ from mstarc.ir.graph import (
 from mstarc.ir.types import OptionalType, TensorType, Type
 from mstarc.ir.verify_decisions import verify_decisions
 from mstarc.ir.walking import Body, reads_of, subexpressions
+from mstarc.records import dataclass
 from mstarc.source import Span
 
 

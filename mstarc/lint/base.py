@@ -1,12 +1,12 @@
 """What a rule is, and what it is given."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from mstarc.diagnostics import Diagnostic, Edit, Fix, Label
 from mstarc.names import Resolved, Symbol
+from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
 from mstarc.syntax import ast
 from mstarc.typecheck import Typed

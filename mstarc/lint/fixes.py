@@ -1,10 +1,10 @@
 """Apply the fixes that findings offer."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from mstarc.diagnostics import Diagnostic, Fix
 from mstarc.diagnostics.render.patch import apply_edits
+from mstarc.records import dataclass
 from mstarc.source import SourceFile
 
 

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mstarc.diagnostics import CATALOG, did_you_mean
 from mstarc.lint.base import GROUPS, Rule
 from mstarc.lint.registry import RULES
+from mstarc.records import dataclass
 
 ALL = "all"
 

@@ -8,10 +8,10 @@ followed this way has no `Sound`, and the rules say nothing about it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mstarc.lint.base import RuleContext
 from mstarc.names import Symbol
+from mstarc.records import dataclass
 from mstarc.syntax import ast
 from mstarc.typecheck.dims import Dim
 from mstarc.typecheck.typed import OpInfo, PolicyInfo, StreamInfo

@@ -7,11 +7,11 @@ took away nothing, or say no reason, is known here and reported by two rules of 
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from mstarc.diagnostics import CATALOG, Diagnostic, did_you_mean
 from mstarc.lint.rules import suppression_without_reason, unused_suppression
 from mstarc.lint.select import Selection
+from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
 
 _COMMENT = re.compile(r"#+[ \t]*mstarc:[ \t]*allow\[(?P<words>[^\]\n]*)\](?P<reason>[^\n#]*)")

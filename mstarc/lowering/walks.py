@@ -5,7 +5,7 @@ is read later is a result of the choice; behind a loop, its carried and collecte
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import assert_never
 
 from mstarc.ir import exprs as ir_exprs
@@ -16,6 +16,7 @@ from mstarc.lowering.contexts import lower_fork, lower_mark, lower_release
 from mstarc.lowering.exprs import Exprs, maybe
 from mstarc.lowering.names import Names, Types
 from mstarc.names import Symbol
+from mstarc.records import dataclass
 from mstarc.syntax import ast
 from mstarc.typecheck import Typed
 from mstarc.typecheck.typed import WalkInfo

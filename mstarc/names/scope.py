@@ -1,10 +1,11 @@
 """Scopes, and the report of a name that no scope knows."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Edit, Fix, Label, did_you_mean
 from mstarc.names.symbols import Symbol, Symbols
+from mstarc.records import dataclass
 from mstarc.syntax import ast
 
 

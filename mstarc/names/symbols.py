@@ -1,9 +1,9 @@
 """What names stand for."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from mstarc.records import dataclass
 from mstarc.syntax import ast
 
 SymbolKind = Literal[

@@ -1,11 +1,12 @@
 """What passes know besides the program: where it should run, and where to report."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mstarc.deployment import Deployment, Devices
 from mstarc.diagnostics import DiagnosticSink
 from mstarc.ir.graph import Program
+from mstarc.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

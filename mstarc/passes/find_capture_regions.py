@@ -22,7 +22,7 @@ Afterwards every call is in one region or has a reason. Not here: whether an imp
 its types (the runtime's capture says so), branches of `parallel` as one batched call.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from mstarc.analysis.capture import why_not_captured
 from mstarc.analysis.types import types_in
@@ -45,6 +45,7 @@ from mstarc.ir.graph import (
 from mstarc.ir.types import Type
 from mstarc.ir.walking import Body, blocks_of, statements_of
 from mstarc.passes.context import PassContext
+from mstarc.records import dataclass
 
 
 def find_capture_regions(program: Program, context: PassContext) -> Program:

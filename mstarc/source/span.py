@@ -1,6 +1,6 @@
 """A range of code points in one source file."""
 
-from dataclasses import dataclass
+from mstarc.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

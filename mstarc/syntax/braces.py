@@ -5,9 +5,8 @@ indentation says where: a `}` that stands in line with an outer `{` closes that 
 declaration at the left edge ends whatever is open.
 """
 
-from dataclasses import dataclass
-
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Edit, Fix, Label
+from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
 from mstarc.syntax.tokens import END_OF_TEXT, MARK, NAME, Token
 

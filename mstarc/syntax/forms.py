@@ -1,6 +1,6 @@
 """How each construct is written, for messages: one row a construct, each with a test."""
 
-from dataclasses import dataclass
+from mstarc.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

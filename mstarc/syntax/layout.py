@@ -6,8 +6,9 @@ only if its row goes on, and only to the widest such cell.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+
+from mstarc.records import dataclass
 
 WIDTH = 100
 

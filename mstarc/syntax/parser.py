@@ -5,10 +5,10 @@ where only one does, or else at the next statement, item or declaration that sta
 So one run reports several mistakes, and one mistake is reported once.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
+from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
 from mstarc.syntax import ast
 from mstarc.syntax.automaton import Automaton, open_constructs, takes

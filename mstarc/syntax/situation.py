@@ -1,8 +1,7 @@
 """Where the parser stands when a token does not fit, and what it could have taken there."""
 
-from dataclasses import dataclass
-
 from mstarc.diagnostics import Diagnostic, Edit, Fix, Label
+from mstarc.records import dataclass
 from mstarc.source import Span
 from mstarc.syntax.forms import FORMS, Form
 from mstarc.syntax.tokens import Token

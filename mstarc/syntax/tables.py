@@ -7,11 +7,11 @@ grammar: in a checkout whose grammar has changed since, they are made again in m
 
 import hashlib
 import json
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from mstarc.records import dataclass
 from mstarc.resources import grammar_folder
 
 END = "$END"

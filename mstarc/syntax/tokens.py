@@ -6,9 +6,9 @@ so that the parser goes on.
 """
 
 import re
-from dataclasses import dataclass
 
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Edit, Fix, Label
+from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
 
 MOST_FINDINGS = 50

@@ -1,10 +1,10 @@
 """Calls of ops and runs of walks: arguments against parameters, and what comes back."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mstarc.diagnostics import Diagnostic, Label, did_you_mean
 from mstarc.names import Symbol
+from mstarc.records import dataclass
 from mstarc.source import Span
 from mstarc.syntax import ast
 from mstarc.typecheck.chunks import chunk_misfit

@@ -1,11 +1,12 @@
 """Values that are known before any request: config, and what is computed from it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
 from mstarc.names import Resolved, Symbol
+from mstarc.records import dataclass
 from mstarc.source import Span
 from mstarc.syntax import ast
 from mstarc.typecheck.text import text_of

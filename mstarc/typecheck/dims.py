@@ -6,8 +6,9 @@ do not work out.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from mstarc.records import dataclass
 
 DimOrigin: TypeAlias = Literal["free", "request", "unknown", "chunk"]
 

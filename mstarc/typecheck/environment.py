@@ -1,8 +1,9 @@
 """What is known at one place in a body: which values are set, and which conditions hold."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mstarc.names import Symbol
+from mstarc.records import dataclass
 from mstarc.source import Span
 from mstarc.typecheck.logic import TRUE
 from mstarc.typecheck.types import Type

@@ -1,7 +1,8 @@
 """Whether a value of one type may stand where another is wanted, and why not."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from mstarc.records import dataclass
 from mstarc.typecheck.dims import Dim, DimVar, constant, variable
 from mstarc.typecheck.types import (
     ErrorType,

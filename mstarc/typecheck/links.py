@@ -1,9 +1,9 @@
 """What walks and machines do with streams and outputs, found through the walks that they run."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from mstarc.names import Resolved, Symbol
+from mstarc.records import dataclass
 from mstarc.source import Span
 from mstarc.syntax import ast
 

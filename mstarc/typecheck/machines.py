@@ -1,9 +1,10 @@
 """Machines: states, ways between them, and values that are set on every way."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
 from mstarc.names import Symbol
+from mstarc.records import dataclass
 from mstarc.syntax import ast
 from mstarc.typecheck.environment import Env, Held, Lost
 from mstarc.typecheck.flow import Flow
@@ -64,9 +65,7 @@ def body_of(entry: ast.StateDecl) -> tuple[ast.Stmt, ...]:
     return tuple(s for s in entry.body.statements if not isinstance(s, ast.Next))
 
 
-def _ways_of(
-    entry: ast.StateDecl, machine: ast.MachineDecl, premise: int, flow: Flow
-) -> list[Way]:
+def _ways_of(entry: ast.StateDecl, machine: ast.MachineDecl, premise: int, flow: Flow) -> list[Way]:
     """The transitions of a state, which must be exclusive and complete."""
     state, logic = flow.state, flow.state.logic
     nexts = [s for s in entry.body.statements if isinstance(s, ast.Next)]

@@ -1,9 +1,8 @@
 """Chunk policies: their numbers, and the type of what a chunk holds."""
 
-from dataclasses import dataclass
-
 from mstarc.diagnostics import Diagnostic, Edit, Fix, Label
 from mstarc.names.scope import report_unknown
+from mstarc.records import dataclass
 from mstarc.syntax import ast
 from mstarc.typecheck.constants import evaluate
 from mstarc.typecheck.dims import DimVar, constant

@@ -1,9 +1,10 @@
 """What the parts of the checker share while they work: the tables that become a `Typed`."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mstarc.diagnostics import DiagnosticSink
 from mstarc.names import Resolved, Symbol
+from mstarc.records import dataclass
 from mstarc.source import Span
 from mstarc.syntax import ast
 from mstarc.typecheck.constants import ConfigValue

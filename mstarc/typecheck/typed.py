@@ -1,10 +1,10 @@
 """What the checker gives: declarations with their types, and side tables over the tree."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from mstarc.names import Resolved, Symbol
+from mstarc.records import dataclass
 from mstarc.syntax import ast
 from mstarc.typecheck.constants import ConfigValue
 from mstarc.typecheck.dims import Dim

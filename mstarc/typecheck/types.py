@@ -1,9 +1,9 @@
 """Types of values, as the checker knows them: config names are numbers by now."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+from mstarc.records import dataclass
 from mstarc.typecheck.dims import Dim, DimVar
 
 DType: TypeAlias = Literal["f32", "bf16", "f16", "i64", "i32", "u8", "bool"]

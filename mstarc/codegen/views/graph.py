@@ -4,11 +4,10 @@ A machine's calls go from left to right; walks, loops and capture regions are fr
 hop leads from band to band, a stream from the call that sends to the call that reads.
 """
 
-from dataclasses import dataclass
-
 from mstarc.codegen.views.amounts import amount_of_bytes, count_of
 from mstarc.codegen.views.graph_cells import Cell, Drawing, Frame, Link, Row, drawing
 from mstarc.plan.plan import Plan
+from mstarc.records import dataclass
 
 BOX_WIDTH, BOX_HEIGHT = 128.0, 46.0
 COLUMN = 194.0

@@ -1,7 +1,7 @@
 """What a drawing of a placement shows: calls in rows, what encloses them, and edges between."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from mstarc.ir.exprs import Input
@@ -18,6 +18,7 @@ from mstarc.plan.plan import (
     Step,
 )
 from mstarc.plan.words import loop_text, policy_text
+from mstarc.records import dataclass
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -1,7 +1,5 @@
 """The modules that every placement shares: what a request is, and what its arrival decides."""
 
-from dataclasses import dataclass
-
 from mstarc.codegen.expressions import AdmissionExprs, constant_name
 from mstarc.codegen.pyrepr import layout_dict, layout_tuple, pyrepr
 from mstarc.diagnostics import InternalError
@@ -11,6 +9,7 @@ from mstarc.ir.types import MediaType, ScalarType
 from mstarc.plan.naming import identifier
 from mstarc.plan.plan import Plan
 from mstarc.plan.words import spec_expr
+from mstarc.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

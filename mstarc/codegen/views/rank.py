@@ -1,7 +1,6 @@
 """The module of one rank: a class with a method a step, and the table of steps."""
 
 from collections.abc import Set
-from dataclasses import dataclass
 
 from mstarc.codegen.bodies import BodyWriter
 from mstarc.codegen.expressions import constant_name
@@ -28,6 +27,7 @@ from mstarc.plan.plan import (
     Target,
 )
 from mstarc.plan.signatures import Signatures
+from mstarc.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,5 @@
 """REPORT.md: what was decided, and why."""
 
-from dataclasses import dataclass
-
 from mstarc.analysis.bounds import upper_bound
 from mstarc.codegen.views.amounts import amount_of_bytes, count_of, share
 from mstarc.codegen.views.docs import step_words
@@ -12,6 +10,7 @@ from mstarc.ir.text import format_type
 from mstarc.ir.text.print_exprs import format_tail
 from mstarc.plan.plan import HopPlan, PlacedPlan, Plan, RankPlan, RunStep, Step
 from mstarc.plan.words import policy_text, spec_expr
+from mstarc.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

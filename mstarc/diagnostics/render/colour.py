@@ -1,6 +1,6 @@
 """Terminal colours by what they mean. Meaning is never in the colour alone."""
 
-from dataclasses import dataclass
+from mstarc.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ the others hang below, each under its own bar:
 """
 
 import unicodedata
-from dataclasses import dataclass
 
 from mstarc.diagnostics.diagnostic import Label
+from mstarc.records import dataclass
 from mstarc.source import SourceFile
 
 TAB_CELLS = 4

@@ -1,13 +1,13 @@
 """The format for authors: the headline, the source with marks, why, and what to do."""
 
 import textwrap
-from dataclasses import dataclass
 
 from mstarc.diagnostics.diagnostic import Diagnostic, Fix, Label
 from mstarc.diagnostics.render.colour import COLOURED, PLAIN, Palette
 from mstarc.diagnostics.render.frame import MarkedLine, marked_lines, visible
 from mstarc.diagnostics.render.patch import ChangedLine, changed_lines
 from mstarc.diagnostics.report import Report
+from mstarc.records import dataclass
 from mstarc.source import SourceFile
 
 WIDTH = 100

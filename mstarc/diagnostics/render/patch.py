@@ -1,10 +1,10 @@
 """A fix as the lines that it makes, with the changed cells marked."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mstarc.diagnostics.diagnostic import Edit, Fix
 from mstarc.diagnostics.render.frame import cells, visible
+from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
 
 

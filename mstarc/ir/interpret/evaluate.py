@@ -1,7 +1,7 @@
 """Values of expressions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, assert_never
 
 from mstarc.ir.exprs import (
@@ -28,6 +28,7 @@ from mstarc.ir.graph import Program
 from mstarc.ir.interpret.request import Part, Request, RequestError
 from mstarc.ir.interpret.toys import Fields, digest
 from mstarc.ir.types import Type
+from mstarc.records import dataclass
 
 
 @dataclass(slots=True)

@@ -1,10 +1,11 @@
 """What goes in and what comes out of an interpretation."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mstarc.ir.chunks import History
+from mstarc.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

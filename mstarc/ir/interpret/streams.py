@@ -1,12 +1,13 @@
 """One stream of a request: what was sent, and how far its reader is."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mstarc.ir.chunks import Chunk, Cursor, History, keeps_from
 from mstarc.ir.graph import Policy, Stream
 from mstarc.ir.interpret.toys import Fields
 from mstarc.ir.types import TensorType, TupleType, Type
+from mstarc.records import dataclass
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,7 +6,7 @@ dim, of ints that stand for whole rows where there are more dims. An item of nam
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from typing import Any
 
@@ -26,6 +26,7 @@ from mstarc.ir.types import (
     Type,
 )
 from mstarc.ir.walking import all_statements, subexpressions
+from mstarc.records import dataclass
 
 _MANY = 1_000_003
 

@@ -2,9 +2,9 @@
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Literal
 
+from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
 
 TokenKind = Literal[

@@ -1,7 +1,5 @@
 """Parse statements: the inverse of `print_statements`."""
 
-from dataclasses import dataclass
-
 from mstarc.ir.exprs import Expr
 from mstarc.ir.graph import (
     Arm,
@@ -30,6 +28,7 @@ from mstarc.ir.graph import (
 from mstarc.ir.text.lexer import Cursor
 from mstarc.ir.text.parse_exprs import parse_expr, parse_exprs, parse_type
 from mstarc.ir.text.parse_policies import parse_policy
+from mstarc.records import dataclass
 
 # A call's results: None for one that nobody takes.
 Results = tuple[Value | None, ...]

@@ -1,7 +1,6 @@
 """What every node of the syntax tree has, and the names in it."""
 
-from dataclasses import dataclass
-
+from mstarc.records import dataclass
 from mstarc.source import Span
 
 

@@ -1,8 +1,8 @@
 """Declarations: a whole spec and what stands at its top."""
 
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from mstarc.records import dataclass
 from mstarc.syntax.ast.base import Name, Node
 from mstarc.syntax.ast.exprs import Expr, Float, Int, OpRef, Str
 from mstarc.syntax.ast.stmts import Block, Let, Policy

@@ -1,8 +1,8 @@
 """Expressions: values, conditions, dims, and the calls that make values."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from mstarc.records import dataclass
 from mstarc.syntax.ast.base import Name, Node
 
 BinaryOp: TypeAlias = Literal["+", "-", "*", "/", "//", "%"]

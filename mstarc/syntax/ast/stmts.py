@@ -4,9 +4,9 @@ One union holds them all; the parser refuses what does not belong where it stand
 walk's block holds `WalkStmt`s and a state's block holds `MachineStmt`s.
 """
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from mstarc.records import dataclass
 from mstarc.syntax.ast.base import Name, Node
 from mstarc.syntax.ast.exprs import Arg, ContextRef, Expr, OpCall, Rhs, RunCall
 

@@ -1,8 +1,8 @@
 """Types as written: of config items, request fields, parameters, results and stream items."""
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from mstarc.records import dataclass
 from mstarc.syntax.ast.base import Name, Node
 from mstarc.syntax.ast.exprs import Expr
 
