@@ -68,6 +68,7 @@ def make_worker(
     settings: RunSettings,
     progress: Progress,
     extras: Extras | None = None,
+    implementations: Implementations | None = None,
 ) -> Worker:
     """A rank with its weights loaded. Fails with MS9008, MS9011 or MS91xx."""
     extras = extras or Extras()
@@ -82,17 +83,12 @@ def make_worker(
         captured=any(isinstance(step, DeviceStep) and executor.captures(step) for step in steps),
         streams={name: route.capacity for name, route in placement.streams.items()},
     )
-    implementations = Implementations(
-        cache_dir=settings.cache_dir,
-        progress=progress,
-        extra=extras.implementations,
-        sources=settings.sources,
-    )
+    found = implementations or make_implementations(settings, progress, extras)
 
     def build(worker: Worker) -> RankBuilder:
         return RankBuilder(
             rank_settings,
-            implementations,
+            found,
             listener=worker,
             courier=worker.courier,
             attention=extras.attention,
@@ -119,22 +115,22 @@ def make_worker(
     return worker
 
 
-def make_via(
-    plan: LoadedPlan,
-    *,
-    settings: RunSettings,
-    progress: Progress,
-    implementations: Mapping[str, Any] | None = None,
-) -> dict[str, HostEngine]:
-    """The host nodes that make text of tokens, for the conductor."""
-    made = Implementations(
+def make_implementations(
+    settings: RunSettings, progress: Progress, extras: Extras | None = None
+) -> Implementations:
+    """Where a process finds classes and weights."""
+    return Implementations(
         cache_dir=settings.cache_dir,
         progress=progress,
-        extra=implementations or {},
+        extra=extras.implementations if extras else {},
         sources=settings.sources,
     )
+
+
+def make_via(plan: LoadedPlan, implementations: Implementations) -> dict[str, HostEngine]:
+    """The host nodes that make text of tokens, for the conductor."""
     return {
-        name: HostEngine(name, made.host(name, node.impl, node.weights))
+        name: HostEngine(name, implementations.host(name, node.impl, node.weights))
         for name, node in plan.via_nodes.items()
     }
 

@@ -23,6 +23,7 @@ from mstarc_runtime.assembly import (
     Extras,
     RunSettings,
     host_threads,
+    make_implementations,
     make_via,
     make_worker,
     use_threads,
@@ -76,15 +77,13 @@ class LocalRanks:
         use_threads(settings.threads)
         self._pools = [make_pool(mailbox.wake) for _ in range(placement.ranks + 1)]
         self._mailbox = mailbox
-        implementations = extras.implementations if extras else {}
+        implementations = make_implementations(settings, progress, extras)
         self.conductor = Conductor(
             plan,
             placement,
             mailbox=mailbox,
             pool=self._pools[-1],
-            via=make_via(
-                plan, settings=settings, progress=progress, implementations=implementations
-            ),
+            via=make_via(plan, implementations),
         )
         self.workers: list[Worker] = [
             make_worker(
@@ -96,6 +95,7 @@ class LocalRanks:
                 settings=settings,
                 progress=progress,
                 extras=extras,
+                implementations=implementations,
             )
             for rank in range(placement.ranks)
         ]
@@ -141,7 +141,7 @@ class ProcessRanks:
                 self._processes.append(
                     _spawn(plan, placement, rank, folder=self._folder, settings=settings)
                 )
-            via = make_via(plan, settings=settings, progress=progress)
+            via = make_via(plan, make_implementations(settings, progress))
             self.conductor = Conductor(plan, placement, mailbox=mailbox, pool=pool, via=via)
             self._wait_until_ready()
         except BaseException:
