@@ -117,14 +117,14 @@ class Landing:
 
     def _land_sent(self, batch: StepBatch, effect: Sent, flags: Flags, slots: Slots) -> None:
         rows = None if effect.where is None else flags[:, effect.where]
-        ends = None if effect.ends is None else flags[:, effect.ends]
+        ends = flags[:, list(effect.ends)] if effect.ends else None
         target = effect.target
         if isinstance(target, Outbox):
             assert effect.values is not None
             items = batch.on_host(effect.values).clone()
             for row, slot in enumerate(slots.tolist()):
                 if rows is None or rows[row]:
-                    ended = [effect.count - 1] if ends is not None and ends[row] else []
+                    ended = [] if ends is None else ends[row].nonzero()[0].tolist()
                     target.put(slot, items[row], ended)
             return
         if rows is None or rows.all():

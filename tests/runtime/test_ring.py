@@ -1,6 +1,7 @@
 """The ring's chunks are those of the definition, whoever sends, takes and closes when."""
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.options import OptionTable
+from mstarc_runtime.landing import Landing
 from mstarc_runtime.plan_api import DeviceStep, Policy
 from mstarc_runtime.streaming.ring import Ring
 from tests.runtime.test_chunks import chunks_by_definition, policies
@@ -95,7 +97,7 @@ def test_a_ring_hands_over_what_the_policy_says(seed: int, policy: Policy) -> No
                     where=torch.tensor([*sends, False]),
                     ends=torch.tensor([*marks, False]),
                 )
-                ring.landed(slots[sends], 1, marks[sends])
+                ring.landed(slots[sends], 1, marks[sends][:, None])
                 for slot in slots[sends].tolist():
                     sent[slot] += 1
             case "close":
@@ -127,3 +129,29 @@ def test_a_ring_hands_over_what_the_policy_says(seed: int, policy: Policy) -> No
         ]
         ring.release(slot)
     assert ring.snapshot() == {"items": 0, "cursors": 0}
+
+
+def test_several_items_a_row_may_end_chunks_among_them() -> None:
+    policy = Policy(kind="until", size=9, tail="short")
+    ring = Ring(
+        "items",
+        dtype="i64",
+        item=(),
+        policy=policy,
+        capacity=20,
+        slots=SLOTS,
+        device=CPU,
+        listener=Told(),
+    )
+    batch = make_batch(2)
+    slots = np.array([0, 2], dtype=np.int64)
+    batch.bind(slots)
+    ends = torch.tensor([[False, True, False, True], [False, False, False, False]])
+    ring.append(batch, torch.arange(8).view(2, 4), ends=ends)
+    batch.end()
+    Landing(SimpleNamespace(mailbox=None)).land(batch, batch.host_flags().copy(), slots)  # type: ignore[arg-type]
+    assert ring.items_of(0, ring.take(0)).tolist() == [0, 1]
+    assert ring.items_of(0, ring.take(0)).tolist() == [2, 3]
+    assert ring.wait(2) == "waiting"
+    ring.close(2)
+    assert ring.items_of(2, ring.take(2)).tolist() == [4, 5, 6, 7]

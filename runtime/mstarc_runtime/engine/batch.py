@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mstarc_runtime.engine.options import OptionTable
     from mstarc_runtime.streaming.ring import Ring
 
-COLUMNS = 8
+COLUMNS = 16
 MORE = 0
 
 
@@ -34,7 +34,9 @@ class SendTarget(Protocol):
 
     name: str
 
-    def landed(self, slots: Slots, count: int, ends: NDArray[np.bool_] | None = None) -> None: ...
+    def landed(self, slots: Slots, count: int, ends: NDArray[np.bool_] | None = None) -> None:
+        """`ends` [rows, count]: which items end a chunk."""
+        ...
 
 
 class CountTarget(Protocol):
@@ -47,12 +49,15 @@ class CountTarget(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """`count` items a row went to a stream. `values` [bucket, n, *item] if they must travel."""
+    """`count` items a row went to a stream; `ends` are the columns that say which end a chunk.
+
+    `values` [bucket, count, *item] if they must travel.
+    """
 
     target: SendTarget
     count: int
     where: int | None
-    ends: int | None
+    ends: tuple[int, ...]
     values: Tensor | None
 
 
@@ -258,7 +263,7 @@ class StepBatch:
                 target=target,
                 count=count,
                 where=self._column(where, expected=True),
-                ends=self._column(ends, expected=False),
+                ends=self._end_columns(ends, count),
                 values=values,
             )
         )
@@ -336,6 +341,15 @@ class StepBatch:
 
     def _expect(self) -> None:
         self.expected = bytes(self._pattern) * self.size
+
+    def _end_columns(self, ends: Tensor | None, count: int) -> tuple[int, ...]:
+        """A column for each of a row's items; none if no item ends a chunk."""
+        if ends is None:
+            return ()
+        marks = ends.unsqueeze(1) if ends.dim() == 1 else ends
+        assert marks.shape[1] == count, f"{marks.shape[1]} end flags for {count} items"
+        columns = [self._column(mask, expected=False) for mask in marks.unbind(1)]
+        return tuple(column for column in columns if column is not None)
 
     def _remember(self, mask: Tensor, column: int) -> None:
         self._masks.append(mask)

@@ -108,11 +108,12 @@ class KVEngine:
 
         samplers, own = self.samplers, self.samplers[plan.sampler]
 
-        def call(batch: StepBatch, *arguments: Tensor) -> Any:
+        def call(batch: StepBatch, *arguments: Tensor, context: str | None = None) -> Any:
             samplers[_DEFAULT] = own
+            written = plan.context if context is None else context
             if batch.step.rows == "one":
-                return method(self._step_context(batch.bucket, plan.context), *arguments)
-            return method(self._packed_context(batch, plan), *arguments)
+                return method(self._step_context(batch.bucket, written), *arguments)
+            return method(self._packed_context(batch, written, plan.mask), *arguments)
 
         return call
 
@@ -129,18 +130,18 @@ class KVEngine:
             self._steps[(bucket, context)] = made
         return made
 
-    def _packed_context(self, batch: StepBatch, plan: OpPlan) -> PackedContext:
-        context = PackedContext(
+    def _packed_context(self, batch: StepBatch, context: str, mask: Mask) -> PackedContext:
+        made = PackedContext(
             cache=self.cache,
             backend=self.backend,
             samplers=self.samplers,
             slots=batch.slots,
-            counts=np.array(batch.growth[(self.name, plan.context)], dtype=np.int64),
-            context=plan.context,
-            mask=plan.mask,
+            counts=np.array(batch.growth[(self.name, context)], dtype=np.int64),
+            context=context,
+            mask=mask,
         )
-        batch.contexts[(self.name, plan.context)] = context
-        return context
+        batch.contexts[(self.name, context)] = made
+        return made
 
 
 def op_plans(

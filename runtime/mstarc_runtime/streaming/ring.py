@@ -201,12 +201,13 @@ class Ring:
         return _YES not in reached.tobytes()
 
     def landed(self, slots: Slots, count: int, ends: NDArray[np.bool_] | None = None) -> None:
-        """Each of `slots` has sent `count` items; `ends`: for whom the last ends a chunk."""
+        """Each of `slots` has sent `count` items; `ends` [rows, count]: which end a chunk."""
         sent = self._sent
         if ends is not None and ends.any():
-            for slot in slots[ends].tolist():
+            for row in np.flatnonzero(ends.any(axis=1)).tolist():
+                slot = int(slots[row])
                 cutter = self._synced(slot)
-                cutter.put(count, [count - 1])
+                cutter.put(count, np.flatnonzero(ends[row]).tolist())
                 self._refresh(slot, cutter)
         now = sent[slots] + count
         sent[slots] = now
