@@ -77,7 +77,9 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
         summary="a needed Python package is not there",
     ),
     CatalogueRow(
-        code="MS9109", name="model-config", summary="a checkpoint's config.json doesn't suit a model"
+        code="MS9109",
+        name="model-config",
+        summary="a checkpoint's config.json doesn't suit a model",
     ),
     CatalogueRow(
         code="MS9201",
@@ -111,7 +113,9 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
     CatalogueRow(
         code="MS9302", name="start-failed", summary="a worker process could not get ready"
     ),
-    CatalogueRow(code="MS9303", name="start-too-slow", summary="a worker did not get ready in time"),
+    CatalogueRow(
+        code="MS9303", name="start-too-slow", summary="a worker did not get ready in time"
+    ),
     CatalogueRow(code="MS9304", name="step-failed", summary="the code of a step raised an error"),
     CatalogueRow(
         code="MS9305", name="out-of-pages", summary="the KV cache is full and nobody can go on"
@@ -124,9 +128,7 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
         name="streams-unequal",
         summary="streams that are read in step have unequally many chunks",
     ),
-    CatalogueRow(
-        code="MS9308", name="socket-trouble", summary="processes can't reach one another"
-    ),
+    CatalogueRow(code="MS9308", name="socket-trouble", summary="processes can't reach one another"),
     CatalogueRow(
         code="MS9309", name="request-too-long", summary="a request needs more context than there is"
     ),
@@ -138,7 +140,7 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
 _ROWS = {row.code: row for row in CATALOGUE}
 
 
-class RuntimeFailure(Exception):  # noqa: N818 - a failure is no programming error
+class RuntimeFailure(Exception):
     """A failure with a code, a headline, consequences (`notes`) and remedies (`helps`)."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The shipped specs, the sizes that they are tested in, and requests that reach all their states."""
+"""The shipped specs, the sizes they are tested in, and requests that reach all their states."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

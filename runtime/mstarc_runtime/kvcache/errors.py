@@ -1,7 +1,7 @@
 """What a cache refuses. Each is raised before anything was changed, so a caller may retry."""
 
 
-class OutOfPages(Exception):  # noqa: N818 - a state of the pool, which a scheduler expects
+class OutOfPages(Exception):
     """The pool has too few free pages for a call: wait, or take some from another request."""
 
     def __init__(self, *, needed: int, free: int) -> None:
@@ -10,7 +10,7 @@ class OutOfPages(Exception):  # noqa: N818 - a state of the pool, which a schedu
         self.free = free
 
 
-class ContextFull(Exception):  # noqa: N818 - as above
+class ContextFull(Exception):
     """A request would hold more rows in a context than its page table has room for."""
 
     def __init__(self, *, slot: int, context: str, rows: int, limit: int) -> None:

@@ -144,7 +144,8 @@ class _Residual(nn.Module):
         self.narrow = _Conv(f"{source}.block.3", channels, channels, like=like)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.narrow(self.second_snake(self.wide(self.first_snake(x))))
+        change: Tensor = self.narrow(self.second_snake(self.wide(self.first_snake(x))))
+        return x + change
 
 
 class _Block(nn.Module):
