@@ -52,7 +52,55 @@ class Outcome:
     seconds: tuple[tuple[str, float], ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """What an editor may ask about: all that the front half knows of a text, mistakes or not.
+
+    `tree` lacks what could not be read, and `typed` what could not be checked; they are none where
+    nothing could be. `diagnostics` are those of `lint`.
+    """
+
+    source: SourceFile
+    tree: ast.Spec | None
+    typed: "Typed | None"
+    diagnostics: tuple[Diagnostic, ...]
+
+
 # The commands
+
+
+def inspect(
+    spec: SourceFile,
+    chosen: "Selection | None" = None,
+    *,
+    read: Callable[[SourceFile, DiagnosticSink], ast.Spec | None] = parse,
+) -> Inspection:
+    """A spec as an editor sees it, with opinions if rules are chosen.
+
+    `read` is `parse`, or something that gives the same and remembers the text before a change.
+    """
+    from mstarc.lint.base import RuleContext
+    from mstarc.lint.run import lint_spec
+
+    job = _job((spec,), CompileOptions())
+    tree = job.run("parse", read, spec, job.sink)
+    if tree is None:
+        return Inspection(source=spec, tree=None, typed=None, diagnostics=job.sink.diagnostics)
+    # After a mistake of syntax what is missing is not reported as unknown.
+    sink = DiagnosticSink() if job.sink.has_errors else job.sink
+    typed: Typed | None = None
+    try:
+        resolved = job.run("resolve", resolve, tree, sink)
+        typed = job.run("check", check_types, resolved, sink)
+    except InternalError:
+        if sink is job.sink:
+            raise
+        # A tree with holes may be more than the checker can bear; the holes are reported.
+    if chosen is not None and typed is not None and not job.sink.has_errors:
+        context = RuleContext(source=spec, typed=typed)
+        for found in job.run("lint", lint_spec, context, chosen, job.sources):
+            job.sink.report(found)
+    return Inspection(source=spec, tree=tree, typed=typed, diagnostics=job.sink.diagnostics)
 
 
 def check(spec: SourceFile) -> Outcome:
@@ -82,7 +130,7 @@ def lint(
     if typed is None or job.sink.has_errors:
         return job.outcome()
     for file in sizes:
-        _lint_sizes(spec, file, job)
+        _lint_sizes(typed, file, job)
     if has_circle(typed):
         job.run("circles", report_circles, typed, job.sink)
     read = _lint_deployments(typed, deployments, job)
@@ -232,13 +280,15 @@ def _run_passes(program: "Program", target: "PassContext", job: "_Job") -> "Prog
 # What linting looks at besides the spec
 
 
-def _lint_sizes(spec: SourceFile, file: SourceFile, job: "_Job") -> None:
-    """Check a spec once more, with the values of a file of sizes."""
+def _lint_sizes(typed: "Typed", file: SourceFile, job: "_Job") -> None:
+    """Check types once more, with the values of a file of sizes."""
     from mstarc.deployment.sizes import read_sizes
 
     sizes = job.run("sizes", read_sizes, file, job.sink)
     if sizes is not None:
-        _typed(spec, sizes, job)
+        resolved = typed.resolved
+        given = _front_sizes(sizes, resolved, job)
+        job.run("check", check_types, resolved, job.sink, given)
 
 
 def _lint_deployments(

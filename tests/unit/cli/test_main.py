@@ -52,7 +52,7 @@ def test_an_unreadable_file_is_the_callers_to_repair(
         ("MS0003", "latin.mstar", None),
         ("MS0002", "none.mstar", None),
     ]
-    assert found[1]["notes"] == ["byte 13 (line 2) is 0xe9"]
+    assert found[0]["notes"] == ["byte 13 (line 2) is 0xe9"]
 
 
 def test_our_own_mistake_names_the_stage_and_the_spec_line(
