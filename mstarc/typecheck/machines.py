@@ -224,9 +224,18 @@ def _check_values(ways: Ways, flow: Flow) -> None:
                 waiting.append(way.target)
     state.sink = sink
     for entry in ways.machine.states:
-        start = starts.get(entry.name.text, Env())
+        start = starts.get(entry.name.text) or _set_anywhere(ends)
         statements = ast.Block(span=entry.body.span, statements=body_of(entry))
         flow.block(statements, start.copy())
+
+
+def _set_anywhere(ends: dict[str, Env]) -> Env:
+    """Where a state begins that nothing leads to: that is reported, not what follows from it."""
+    start = Env()
+    for end in ends.values():
+        for symbol, held in end.values.items():
+            start.set(symbol, Held(held.type, TRUE, held.span))
+    return start
 
 
 def _start(
