@@ -95,6 +95,14 @@ class Router:
             return
         worker = self._worker
         rings = worker.parts.rings
+        if station.reads_one:
+            standing = rings[step.reads[0]].wait(slot)
+            if standing == "waiting":
+                station.waiting.add(slot)
+                return
+            if standing == "ready":
+                station.ready.append(slot)
+                return
         standings = {stream: rings[stream].wait(slot) for stream in step.reads}
         if "waiting" in standings.values() or any(
             rings[stream].wait(slot) == "waiting" for stream in pulls

@@ -63,7 +63,9 @@ class Stepper:
             if batch is None:
                 return
         else:
+            # Another group may have had the batch since.
             batch.bind(group.slots)
+            batch.allow_all()
         if not self._prepare(station, batch):
             return
         try:

@@ -139,7 +139,7 @@ class CountingAndTelling(Counting):
         self.teller = b.host("teller", impl="test:Teller", weights=Weights(source=""))
 
 
-def counting_rig(policy: BatchPolicy) -> Rig:
+def counting_rig(policy: BatchPolicy, slots: int = 4) -> Rig:
     return Rig(
         [(CountingAndTelling, COUNTING)],
         machines={"count": (0, 0)},
@@ -151,6 +151,7 @@ def counting_rig(policy: BatchPolicy) -> Rig:
             options={"first": given["first"], "stop": given["stop"]},
         ),
         policy=policy,
+        slots=slots,
     )
 
 
@@ -190,6 +191,16 @@ def test_requests_join_and_leave_a_loop_at_different_passes(policy: BatchPolicy)
     rig.run()
     for (first, stop, passes), one in zip(asked, made, strict=True):
         assert one.values.get("out", []) == list(range(first, min(stop, first + passes)))
+    rig.check_clean()
+
+
+@pytest.mark.parametrize("tile_rows", [2, 3, 4])
+def test_groups_of_different_sizes_take_turns(tile_rows: int) -> None:
+    rig = counting_rig(BatchPolicy(deterministic=True, tile_rows=tile_rows), slots=7)
+    made = [rig.submit(first=10 * n, stop=999, passes=12)[1] for n in range(7)]
+    rig.run()
+    for n, one in enumerate(made):
+        assert one.values["out"] == list(range(10 * n, 10 * n + 12))
     rig.check_clean()
 
 
