@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from mstarc.deployment.catalog import CATALOG, Devices, parse_devices
 from mstarc.deployment.model import Deployment, Group, Named, Number
+from mstarc.deployment.nodes import compose
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
 from mstarc.source import SourceFile, Span
 
@@ -42,7 +43,7 @@ def read_deployment(file: SourceFile, sink: DiagnosticSink) -> Deployment | None
     import yaml
 
     try:
-        root = yaml.compose(file.text, Loader=yaml.SafeLoader)
+        root = compose(file.text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         offset = mark.index if mark is not None else len(file.text)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any, TypeAlias
 
+from mstarc.deployment.nodes import compose
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
 from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
@@ -58,7 +59,7 @@ def read_sizes(file: SourceFile, sink: DiagnosticSink) -> SizesFile | None:
     import yaml
 
     try:
-        root = yaml.compose(file.text, Loader=yaml.SafeLoader)
+        root = compose(file.text)
         reader = _Reader(file, sink, yaml.SafeLoader(""))
         sizes = reader.sizes(root)
     except yaml.MarkedYAMLError as error:

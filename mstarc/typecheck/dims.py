@@ -81,11 +81,7 @@ class Dim:
 
     def __mul__(self, other: "Dim") -> "Dim":
         return _collect(
-            [
-                (tuple(sorted((*left, *right), key=_atom_key)), a * b)
-                for left, a in self.terms
-                for right, b in other.terms
-            ]
+            [(_product(left, right), a * b) for left, a in self.terms for right, b in other.terms]
         )
 
     def quotient(self, other: "Dim", operator: Literal["//", "%"]) -> "Dim":
@@ -135,11 +131,19 @@ def variable(var: DimVar) -> Dim:
     return Dim((((var,), 1),))
 
 
+def _product(left: tuple[DimAtom, ...], right: tuple[DimAtom, ...]) -> tuple[DimAtom, ...]:
+    if not left or not right:
+        return left or right
+    return tuple(sorted((*left, *right), key=_atom_key))
+
+
 def _collect(terms: list[Term]) -> Dim:
     totals: dict[tuple[DimAtom, ...], int] = {}
     for atoms, factor in terms:
         totals[atoms] = totals.get(atoms, 0) + factor
     kept = [(atoms, factor) for atoms, factor in totals.items() if factor]
+    if len(kept) < 2:
+        return Dim(tuple(kept))  # the keys of a sort are texts, and most sizes are one term
     return Dim(tuple(sorted(kept, key=lambda term: [_atom_key(atom) for atom in term[0]])))
 
 
