@@ -62,7 +62,10 @@ class Target:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Answer:
-    """One request's listener. Times are seconds from `begun_s`; None if nothing came."""
+    """One request's listener. Times are seconds from `begun_s`; None if nothing came.
+
+    `name` is empty if the request is alone: then its text is printed as it comes.
+    """
 
     name: str
     target: Target
@@ -91,8 +94,8 @@ class Answer:
         self.first_text_s = self.first_text_s if self.first_text_s is not None else now
         self.last_text_s = now
         self.texts.setdefault(output, []).append(piece)
-        label = output if self.name == "" else f"{self.name} {output}"
-        self.printer.piece(label, piece)
+        if not self.name:
+            self.printer.piece(output, piece)
 
     def sound(self, output: str, samples: NDArray[np.float32], rate: int) -> None:
         if not len(samples):
@@ -118,6 +121,10 @@ class Answer:
 
     def finished(self) -> None:
         self.ended_s = self.clock() - self.begun_s
+        if self.name:
+            # Texts of several requests would tear one another apart.
+            for output, pieces in self.texts.items():
+                self.printer.piece(f"{self.name} {output}", "".join(pieces))
         self.printer.end_line()
         if self.failure is not None:
             return
