@@ -40,13 +40,18 @@ def limits_of(deployment: Deployment | None, kind: DeviceKind) -> Limits:
 def pages_of(program: Program, node: Node, limits: Limits) -> int:
     """Pages of a node: those of all contexts at their longest, for every request that may run.
 
-    Contexts share pages after a fork, so this is never too few.
+    A context is as long as a request may be, or as the node's `length` says. Contexts share pages
+    after a fork, so this is never too few.
     """
     if limits.pages is not None:
         return limits.pages
+    length = dict(node.kv).get("length")
+    longest = limits.tokens
+    if isinstance(length, Const) and isinstance(length.value, int):
+        longest = min(longest, length.value)
     rows_and_counts = [
         (
-            context.cross if context.cross is not None else limits.tokens,
+            context.cross if context.cross is not None else longest,
             _count(program, context),
         )
         for context in node.contexts or (Context(name="main"),)
