@@ -57,16 +57,20 @@ def _finding(node: str, op: str, reason: str, call: Span, loop: Span, others: in
 
 
 def _may_break(node: ast.Node, context: RuleContext) -> bool:
-    """Whether some op that a loop calls may have to stay out, judged by its declaration."""
-    for call in ast.descendants(node):
-        if not isinstance(call, ast.OpCall):
-            continue
-        info = context.typed.nodes[call.target.node.text]
-        op = info.ops[call.target.op.text]
-        types = [param.type for param in op.params] + [result.type for result in op.results]
-        if info.engine == "host" or any(_is_open(type_) for type_ in types):
-            return True
-    return False
+    """Whether one of a loop's calls may have to stay out of a graph, by the declarations of ops."""
+    assert isinstance(node, ast.Loop)
+    inside = list(ast.descendants(node.body))
+    calls = [entry for entry in inside if isinstance(entry, ast.OpCall)]
+    if len(calls) < 2 or any(isinstance(entry, ast.Loop) for entry in inside):
+        return False
+    return any(_may_stay_out(call, context) for call in calls)
+
+
+def _may_stay_out(call: ast.OpCall, context: RuleContext) -> bool:
+    node = context.typed.nodes[call.target.node.text]
+    op = node.ops[call.target.op.text]
+    types = [param.type for param in op.params] + [result.type for result in op.results]
+    return node.engine == "host" or any(_is_open(type_) for type_ in types)
 
 
 def _is_open(type_: Type) -> bool:
