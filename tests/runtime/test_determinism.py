@@ -64,7 +64,10 @@ def speak(
     )
     made = []
     for prompt, seed in requests:
-        asked = Asked(inputs={"prompt": prompt}, options={"temperature": 0.9, "max_tokens": 40})
+        tokens = 30 + 7 * len(prompt) % 40  # requests of several lengths
+        asked = Asked(
+            inputs={"prompt": prompt}, options={"temperature": 0.9, "max_tokens": tokens}
+        )
         listener = Collected()
         ranks.conductor.submit(prepare(plan, asked, seed=seed), listener)
         made.append(listener)
