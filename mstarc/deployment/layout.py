@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from mstarc.deployment.model import Deployment, Group, Named
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
+from mstarc.ir.exprs import Const
 from mstarc.ir.graph import Call, Node, Program
 from mstarc.ir.walking import statements_of
 from mstarc.records import dataclass
@@ -99,19 +100,46 @@ class _Layout:
             self.error("MS0614", group.ranks_span, message, label)
             return
         if tp > 1 and group.tp_size is not None:
-            whole = [n for n in group.nodes if n.value in self.nodes]
-            rigid = [n for n in whole if not any(node.shards for node in self.nodes[n.value])]
-            for name in rigid:
-                message = f"node `{name.value}` cannot be cut over ranks"
-                label = "the spec gives it no `shards`"
-                help_ = "give it `tp_size: 1`, or state in the spec what it `shards`"
-                self.error("MS0616", name.span, message, label, help_)
-            if not rigid:
+            if not self.is_refused(group, "tensor") and not self.splits_heads(group, tp):
                 self.not_built(group.tp_size.span, f"tensor parallel over {tp} ranks")
         elif sp > 1 and group.sp_size is not None:
-            self.not_built(group.sp_size.span, f"sequence parallel over {sp} ranks")
+            if not self.is_refused(group, "sequence"):
+                self.not_built(group.sp_size.span, f"sequence parallel over {sp} ranks")
         elif len(group.ranks) > 1:
             self.not_built(group.ranks_span, f"a node on {len(group.ranks)} ranks")
+
+    def is_refused(self, group: Group, way: str) -> bool:
+        """Whether a node of the group cannot be cut this way: reported."""
+        known = [name for name in group.nodes if name.value in self.nodes]
+        rigid = [n for n in known if not any(way in node.shards for node in self.nodes[n.value])]
+        size = "tp_size" if way == "tensor" else "sp_size"
+        for name in rigid:
+            shards = any(node.shards for node in self.nodes[name.value])
+            message = f"node `{name.value}` cannot be cut over ranks"
+            label = f"the spec gives it no `shards{' ' + way if shards else ''}`"
+            help_ = f"give it `{size}: 1`, or state in the spec what it `shards`"
+            self.error("MS0616", name.span, message, label, help_)
+        return bool(rigid)
+
+    def splits_heads(self, group: Group, tp: int) -> bool:
+        """Whether ranks would get unequal numbers of a node's heads: reported.
+
+        Fewer heads than ranks are copied, as long as each goes to as many ranks.
+        """
+        assert group.tp_size is not None
+        for name in group.nodes:
+            for node in self.nodes.get(name.value, ()):
+                heads = dict(node.kv).get("heads")
+                count = heads.value if isinstance(heads, Const) else None
+                if not isinstance(count, int) or not node.shards or not (count % tp and tp % count):
+                    continue
+                message = f"{count} heads of `{name.value}` cannot be shared by {tp} ranks"
+                label = f"{count} % {tp} = {count % tp}"
+                fitting = [n for n in range(2, tp + 1) if count % n == 0]
+                help_ = f"take `tp_size: {fitting[-1] if fitting else 1}`"
+                self.error("MS0620", group.tp_size.span, message, label, help_)
+                return True
+        return False
 
     def not_built(self, span: Span, what: str) -> None:
         message = f"{what} is not built yet"
