@@ -6,7 +6,7 @@ template engine and no graph library.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pprint import pformat
 from time import perf_counter
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -61,8 +61,9 @@ class Inspection:
     """
 
     source: SourceFile
-    tree: ast.Spec | None
-    typed: "Typed | None"
+    tree: ast.Spec | None = None
+    resolved: "Resolved | None" = None
+    typed: "Typed | None" = None
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -71,23 +72,20 @@ class Inspection:
 
 def inspect(
     spec: SourceFile,
-    chosen: "Selection | None" = None,
     *,
     read: Callable[[SourceFile, DiagnosticSink], ast.Spec | None] = parse,
 ) -> Inspection:
-    """A spec as an editor sees it, with opinions if rules are chosen.
+    """A spec as an editor sees it, without opinions.
 
     `read` is `parse`, or something that gives the same and remembers the text before a change.
     """
-    from mstarc.lint.base import RuleContext
-    from mstarc.lint.run import lint_spec
-
     job = _job((spec,), CompileOptions())
     tree = job.run("parse", read, spec, job.sink)
     if tree is None:
-        return Inspection(source=spec, tree=None, typed=None, diagnostics=job.sink.diagnostics)
+        return Inspection(source=spec, diagnostics=job.sink.diagnostics)
     # After a mistake of syntax what is missing is not reported as unknown.
     sink = DiagnosticSink() if job.sink.has_errors else job.sink
+    resolved: Resolved | None = None
     typed: Typed | None = None
     try:
         resolved = job.run("resolve", resolve, tree, sink)
@@ -96,11 +94,28 @@ def inspect(
         if sink is job.sink:
             raise
         # A tree with holes may be more than the checker can bear; the holes are reported.
-    if chosen is not None and typed is not None and not job.sink.has_errors:
-        context = RuleContext(source=spec, typed=typed)
+    return Inspection(
+        source=spec,
+        tree=tree,
+        resolved=resolved,
+        typed=typed,
+        diagnostics=job.sink.diagnostics,
+    )
+
+
+def with_opinions(inspection: Inspection, chosen: "Selection") -> Inspection:
+    """The same with what the chosen rules find, where there is no error."""
+    from mstarc.lint.base import RuleContext
+    from mstarc.lint.run import lint_spec
+
+    job = _job((inspection.source,), CompileOptions())
+    for found in inspection.diagnostics:
+        job.sink.report(found)
+    if inspection.typed is not None and not job.sink.has_errors:
+        context = RuleContext(source=inspection.source, typed=inspection.typed)
         for found in job.run("lint", lint_spec, context, chosen, job.sources):
             job.sink.report(found)
-    return Inspection(source=spec, tree=tree, typed=typed, diagnostics=job.sink.diagnostics)
+    return replace(inspection, diagnostics=job.sink.diagnostics)
 
 
 def check(spec: SourceFile) -> Outcome:

@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "run": "execute a plan",
         "explain": "say what a code means",
         "show": "draw a model, a walk, a machine or a placement",
+        "lsp": "answer an editor: the language server",
         "dump": "print what a stage makes of a spec",
         "fmt": "write specs in the one canonical form",
     }

@@ -87,6 +87,19 @@ def parse(source: SourceFile, sink: DiagnosticSink) -> ast.Spec | None:
     return _Parser(source, paired, builder, sink).run()
 
 
+def taken_after(source: SourceFile) -> frozenset[str] | None:
+    """What could come next where an unfinished text ends: words and marks of the language, and
+    `NAME`, `INT`, `FLOAT`, `STRING` for these kinds. None if there is a mistake before."""
+    sink = DiagnosticSink()
+    tokens = read_tokens(source, sink).tokens
+    open_ended = PairedTokens(tokens=tokens, group=(), close={}, depth=())
+    parser = _Parser(source, open_ended, TreeBuilder(source, {}, sink), sink)
+    for token in tokens[:-1]:
+        if not parser._take(token):
+            return None
+    return frozenset(parser.shown.get(name, name) for name in parser.automaton.taken())
+
+
 @dataclass(slots=True)
 class _Progress:
     """What has been reported, and how far the parser has come since."""

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 from mstarc.syntax.ast.base import Node
 
@@ -21,17 +22,35 @@ def children(node: Node) -> Iterator[Node]:
 
 @cache
 def _field_names(kind: Any) -> tuple[str, ...]:
-    # Trees are walked often, and `fields` builds its answer anew each time.
-    return tuple(item.name for item in fields(kind) if item.name != "span")
+    # Trees are walked often, and `fields` builds its answer anew each time. A name, which half of
+    # all nodes are, holds only a text.
+    return tuple(i.name for i in fields(kind) if i.name != "span" and not _is_plain(i.type))
+
+
+def _is_plain(type_: object) -> bool:
+    """Whether a field of this type never holds a node."""
+    return all(part in (str, int, float, bool, NoneType) for part in get_args(type_) or (type_,))
 
 
 def descendants(node: Node) -> Iterator[Node]:
     """`node` and all nodes under it, parents first."""
     waiting = [node]
+    # As `children` does it, without a generator for every node.
     while waiting:
         current = waiting.pop()
         yield current
-        waiting.extend(reversed(list(children(current))))
+        kind: Any = current.__class__
+        for name in _reversed_field_names(kind):
+            value = getattr(current, name)
+            if value.__class__ is tuple:
+                waiting += [entry for entry in value[::-1] if isinstance(entry, Node)]
+            elif isinstance(value, Node):
+                waiting.append(value)
+
+
+@cache
+def _reversed_field_names(kind: Any) -> tuple[str, ...]:
+    return _field_names(kind)[::-1]
 
 
 def same_tree(left: object, right: object) -> bool:

@@ -1,0 +1,338 @@
+"""What could be written at a place.
+
+The parser says which words of the language and whether a name can come there, from the text of the
+declaration up to that place; the tokens before it say what kind of name. What those names are comes
+from the last inspection, so that an unfinished line still knows its walk's values.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from mstarc.driver import Inspection
+from mstarc.lsp.hover import doc_of, signature
+from mstarc.lsp.index import Index
+from mstarc.lsp.words import WORDS
+from mstarc.names import Resolved, Symbol
+from mstarc.names.symbols import KIND_WORDS
+from mstarc.records import dataclass
+from mstarc.source import SourceFile
+from mstarc.syntax import ast
+from mstarc.syntax.parser import taken_after
+from mstarc.typecheck.types import DTYPES, MEDIA_KINDS, SCALAR_KINDS, TupleType
+
+ItemKind: TypeAlias = Literal[
+    "word", "value", "node", "op", "stream", "walk", "state", "type", "output", "field", "function"
+]
+
+_PARTIAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[A-Za-z_]\w*|\d[\w.]*|<-|->|\.\.|[^\s\w]')
+_BEGIN = re.compile(
+    r"^(?:config|request|need|let|table|folded|node|stream|walk|machine)\b", re.MULTILINE
+)
+_HEAD = "mstar 1\nmodel m\n"
+_TYPES = (*DTYPES, *SCALAR_KINDS, *MEDIA_KINDS, "flag")
+_FUNCTIONS = ("stack", "concat", "repeat")
+_PART_FIELDS = ("role", "first", "last", "opens", "closes")
+# Words of which only these can come next.
+_AFTER: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "attends": ("causal", "full", "prefix", "frames"),
+        "chunk": ("fixed", "sliding", "left_context", "until"),
+        "tail": ("drop", "short", "pad"),
+        "empty": ("skip", "error"),
+        "shards": ("tensor", "expert"),
+    }
+)
+_SNIPPETS = MappingProxyType(
+    {
+        "fixed": "fixed(${1:1})",
+        "sliding": "sliding(window = ${1:28}, stride = ${2:7})",
+        "left_context": "left_context(chunk = ${1:25}, context = ${2:25})",
+        "until": "until(${1:item in ends}, max = ${2:64})",
+        "pad": "pad(${1:0})",
+        "frames": "frames(${1:n})",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """Something that could be written; `snippet` has places to fill in."""
+
+    label: str
+    kind: ItemKind
+    detail: str = ""
+    doc: str | None = None
+    snippet: str | None = None
+
+
+def complete(
+    inspection: Inspection, index: Index, source: SourceFile, offset: int
+) -> tuple[Item, ...]:
+    """What could be written at `offset` of a text that is perhaps newer than the inspection."""
+    before = source.text[:offset]
+    line = before[before.rfind("\n") + 1 :]
+    if _is_in_comment_or_string(line):
+        return ()
+    partial = _PARTIAL.search(before)
+    start = partial.start() if partial is not None else offset
+    begin = max((found.start() for found in _BEGIN.finditer(before, 0, start)), default=0)
+    text = before[begin:start] if begin else before[:start]
+    tokens = _TOKEN.findall(re.sub(r"#[^\n]*", "", text))
+    taken = taken_after(SourceFile(path=source.path, text=_HEAD + text if begin else text))
+    place = _Place(inspection, index, tokens, begin, offset)
+    items = [*place.names(taken)]
+    if taken is not None and (not tokens or tokens[-1] != "."):
+        items.extend(
+            Item(label=word, kind="word", detail="", doc=WORDS.get(word))
+            for word in sorted(taken)
+            if word.isalpha() and word.islower() and not place.is_closed
+        )
+    return tuple({item.label: item for item in reversed(items)}.values())[::-1]
+
+
+def _is_in_comment_or_string(line: str) -> bool:
+    bare = re.sub(r'"(?:[^"\\]|\\.)*"', "", line)
+    return "#" in bare or '"' in bare
+
+
+class _Place:
+    """Where the completion is asked for; `is_closed` when only its own names can come."""
+
+    def __init__(
+        self, inspection: Inspection, index: Index, tokens: list[str], begin: int, offset: int
+    ) -> None:
+        self.inspection = inspection
+        self.index = index
+        self.tokens = tokens
+        self.begin = begin
+        self.offset = offset
+        self.is_closed = False
+
+    def token(self, back: int) -> str:
+        return self.tokens[-back] if len(self.tokens) >= back else ""
+
+    def names(self, taken: frozenset[str] | None) -> Iterator[Item]:
+        resolved = self.inspection.resolved
+        last = self.token(1)
+        if last in _AFTER and taken is not None and "NAME" in taken:
+            self.is_closed = True
+            yield from (_word(word) for word in _AFTER[last])
+            return
+        if self.is_type(taken):
+            self.is_closed = True
+            names = ("kv_cache", "stateless", "host") if self.is_engine() else _TYPES
+            yield from (Item(label=name, kind="type", doc=WORDS.get(name)) for name in names)
+            return
+        if resolved is None or (taken is not None and "NAME" not in taken):
+            return
+        found = self.special(resolved)
+        if found is not None:
+            self.is_closed = True
+            yield from found
+        elif taken is None or self.is_value(taken):
+            yield from self.values(resolved)
+
+    # What kind of place it is
+
+    def is_engine(self) -> bool:
+        return self.token(1) == ":" and self.token(3) == "node"
+
+    def is_type(self, taken: frozenset[str] | None) -> bool:
+        if self.token(1) == ":":
+            # A `:` in brackets is a slice's.
+            return taken is None or "INT" not in taken
+        in_parts = self.token(1) in ("[", "|") and taken == frozenset(("NAME",))
+        return in_parts and ":" in self.tokens[-8:]
+
+    def is_value(self, taken: frozenset[str]) -> bool:
+        """Whether a name here is one that exists, and not one that is being made up."""
+        if self.token(1) in ("writes", "reads", "sampler"):
+            return True
+        return "INT" in taken or "send" in taken or "run" in taken or "pull" in taken
+
+    def special(self, resolved: Resolved) -> Iterable[Item] | None:
+        """The names of places where only one kind can come."""
+        symbols = resolved.symbols
+        last, before = self.token(1), self.token(2)
+        if last == ".":
+            return self.members(resolved, before)
+        tables: dict[str, Callable[[], Iterable[Symbol]]] = {
+            "run": symbols.walks.values,
+            "send": symbols.streams.values,
+            "pull": symbols.streams.values,
+            "each": symbols.streams.values,
+            "mark": symbols.streams.values,
+            "emit": symbols.outputs.values,
+            "wants": symbols.outputs.values,
+            "has": lambda: symbols.values_of("input"),
+            "via": symbols.nodes.values,
+            "into": symbols.nodes.values,
+            "fork": symbols.nodes.values,
+            "release": symbols.nodes.values,
+        }
+        if last in tables:
+            return self.items(tables[last]())
+        if last == "(" and before == "zip":
+            return self.items(symbols.streams.values())
+        if last == "in" and self.token(3) == "for":
+            return self.items(symbols.values_of("input"))
+        if last == "next" or (last == "else" and "next" in self.tokens[-8:]):
+            return self.states(resolved)
+        if last == "on":
+            return self.contexts(resolved, self.called_node())
+        if last in ("writes", "reads"):
+            return self.contexts(resolved, self.own_node())
+        if last == "sampler" and self.own_node() in symbols.members:
+            return self.items(symbols.members[self.own_node()].samplers.values())
+        return None
+
+    # The names
+
+    def items(self, symbols: Iterable[Symbol]) -> list[Item]:
+        return [_item(symbol, self.inspection) for symbol in symbols]
+
+    def members(self, resolved: Resolved, base: str) -> Iterable[Item]:
+        symbols = resolved.symbols
+        if self.token(3) == "mark" and base in symbols.marks:
+            return self.items(symbols.marks[base].values())
+        if base in symbols.members:
+            head = {self.token(3), self.token(5)} | (
+                {self.token(6)} if self.token(3) == "=" else set()
+            )
+            if head & {"fork", "release"} or self.is_fork_source():
+                return self.contexts(resolved, base)
+            return self.items(symbols.members[base].ops.values())
+        for symbol in self.local_symbols():
+            if symbol.name == base:
+                return self.fields(symbol)
+        return ()
+
+    def is_fork_source(self) -> bool:
+        """Whether this stands after `fork node.context = node.`."""
+        return len(self.tokens) >= 7 and self.tokens[-7] == "fork" and self.tokens[-3] == "="
+
+    def fields(self, symbol: Symbol) -> list[Item]:
+        if symbol.kind == "part":
+            return [Item(label=name, kind="field", detail="of a part") for name in _PART_FIELDS]
+        typed = self.inspection.typed
+        if typed is None:
+            return []
+        names = self.index.names_of(symbol)
+        type_ = next((typed.types[name] for name in names if name in typed.types), None)
+        item = getattr(type_, "item", type_)
+        if not isinstance(item, TupleType):
+            return []
+        return [Item(label=name, kind="field", detail=str(of)) for name, of in item.fields]
+
+    def states(self, resolved: Resolved) -> list[Item]:
+        machine = self.tokens[1] if len(self.tokens) > 1 else ""
+        table = resolved.symbols.states.get(machine, {})
+        return [*self.items(table.values()), Item(label="done", kind="state", doc=WORDS["done"])]
+
+    def contexts(self, resolved: Resolved, node: str) -> list[Item]:
+        members = resolved.symbols.members.get(node)
+        if members is None:
+            return []
+        if not members.contexts:
+            return [Item(label="main", kind="value", detail="the only context")]
+        return self.items(members.contexts.values())
+
+    def called_node(self) -> str:
+        """The node of the call that `on` follows."""
+        depth = 0
+        for index in range(len(self.tokens) - 2, -1, -1):
+            token = self.tokens[index]
+            depth += {")": 1, "(": -1}.get(token, 0)
+            if depth == 0 and token == "(" and index >= 3:
+                return self.tokens[index - 3]
+        return ""
+
+    def own_node(self) -> str:
+        return self.tokens[1] if len(self.tokens) > 1 and self.tokens[0] == "node" else ""
+
+    def values(self, resolved: Resolved) -> Iterator[Item]:
+        """All that an expression may name here."""
+        symbols = resolved.symbols
+        in_walk = bool(self.tokens) and self.tokens[0] == "walk"
+        seen: set[str] = set()
+        for symbol in self.local_symbols():
+            if symbol.name not in seen:
+                seen.add(symbol.name)
+                yield _item(symbol, self.inspection, self.index)
+        for symbol in symbols.values.values():
+            if not (in_walk and symbol.kind == "input"):
+                yield _item(symbol, self.inspection)
+        if self.tokens and self.tokens[0] in ("walk", "machine"):
+            yield from self.items(symbols.nodes.values())
+        if in_walk:
+            for name in _FUNCTIONS:
+                snippet = f"{name}($1)"
+                yield Item(label=name, kind="function", doc=WORDS[name], snippet=snippet)
+
+    def local_symbols(self) -> Iterator[Symbol]:
+        """What the declaration around this place makes: parameters, values, indices, parts."""
+        tree = self.inspection.tree
+        name = self.tokens[1] if len(self.tokens) > 1 else ""
+        own = next(
+            (
+                declaration
+                for declaration in (tree.declarations if tree is not None else ())
+                if isinstance(declaration, ast.WalkDecl | ast.MachineDecl)
+                and declaration.name.text == name
+            ),
+            None,
+        )
+        if own is None:
+            return
+        found = {
+            symbol
+            for place, symbol in self.index.meanings.items()
+            if own.span.start <= place.span.start < own.span.end
+            and own.span.start <= symbol.declaration.span.start < own.span.end
+            and symbol.kind in ("parameter", "value", "index", "part", "last")
+        }
+        yield from sorted(found, key=lambda symbol: symbol.declaration.span.start)
+
+
+_KINDS: Mapping[str, ItemKind] = MappingProxyType(
+    {
+        "node": "node",
+        "op": "op",
+        "stream": "stream",
+        "walk": "walk",
+        "state": "state",
+        "machine": "state",
+        "output": "output",
+    }
+)
+
+
+def _item(symbol: Symbol, inspection: Inspection, index: Index | None = None) -> Item:
+    snippet = None
+    node = symbol.node
+    if symbol.kind in ("op", "walk") and isinstance(node, ast.OpDecl | ast.WalkDecl):
+        names = [param.name.text for param in node.params if param.default is None]
+        holes = ", ".join(f"${{{number}:{name}}}" for number, name in enumerate(names, 1))
+        snippet = f"{symbol.name}({holes})"
+    detail = KIND_WORDS[symbol.kind]
+    if symbol.kind in ("op", "walk", "node", "config", "option", "input", "output", "stream"):
+        detail = signature(inspection, symbol)
+    elif index is not None and inspection.typed is not None:
+        types = inspection.typed.types
+        names_of = index.names_of(symbol)
+        type_ = next((types[name] for name in names_of if name in types), None)
+        detail = str(type_) if type_ is not None else detail
+    return Item(
+        label=symbol.name,
+        kind=_KINDS.get(symbol.kind, "value"),
+        detail=detail,
+        doc=doc_of(symbol),
+        snippet=snippet,
+    )
+
+
+def _word(word: str) -> Item:
+    return Item(label=word, kind="word", doc=WORDS.get(word), snippet=_SNIPPETS.get(word))
