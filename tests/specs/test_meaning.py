@@ -167,15 +167,9 @@ def test_planning_draws_imagines_and_refits_in_each_round() -> None:
         wants=frozenset({"plan", "costs"}),
     )
     # Start once; in each round draw, imagine two moves, cost and refit.
-    assert runs(found, "prefill_video_mpc") | {"loop0": 0, "loop1": 0} == {
-        "0": 1,
-        "1": 3,
-        "2": 6,
-        "3": 3,
-        "4": 3,
-        "loop0": 0,
-        "loop1": 0,
-    }
+    counts = runs(found, "prefill_video_mpc")
+    calls = {site: count for site, count in counts.items() if site.isdigit()}
+    assert calls == {"0": 1, "1": 3, "2": 6, "3": 3, "4": 3}
     (costs,) = found.emits["costs"]
     assert len(costs) == 3
     assert len(found.emits["plan"]) == 1
