@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Rows of the int64 block; the first two are written back to the tables as they are.
 _LENGTH, _NEXT, _POSITION, _WRITE = range(4)
+# So many rows are begun one by one: an array operation costs as much as a few of them.
+_FEW = 8
 
 
 class StepRows:
@@ -70,6 +72,7 @@ class StepRows:
         self._version = -1
         self._room = 0
         self._keys = np.zeros(0, dtype=np.int64)
+        self._key_list: list[int] = []
         self._written = self.block64[:2, :0]
         self._listed_version = -1
         self._begun = np.zeros(0, dtype=np.int64)
@@ -130,25 +133,45 @@ class StepRows:
 
     def _cross(self) -> None:
         """A step in which at least one row begins a page."""
-        tables, keys, batch = self._tables, self._keys, self.batch
-        rows = (self.last_page_lengths[:batch] == self._page_size).nonzero()[0]
-        column = self.page_counts[rows]
-        held = tables.page_counts[keys[rows]]
-        if (held > column).any() or int(column.max()) == tables.layout.max_pages:
+        rows = (self.last_page_lengths[: self.batch] == self._page_size).nonzero()[0]
+        if not self._can_begin(rows):
             # A page lies ready, or the request is full: `ensure` knows what to do.
             self._build(self._given_slots())
             return
-        pages = tables.allocator.allocate(rows.size)
+        pages = self._tables.allocator.allocate(rows.size)
         self._add()
-        tables.table[keys[rows], column] = pages
-        tables.page_counts[keys[rows]] = column + 1
-        self.page_table[rows, column] = pages
-        self.page_counts[rows] = column + 1
-        self.last_page_lengths[rows] = 1
-        self.write_rows[rows] = pages.astype(np.int64) * self._page_size
+        if rows.size <= _FEW:
+            for row, page in zip(rows.tolist(), pages.tolist(), strict=True):
+                self._begin_page(row, page)
+        else:
+            self._begin_pages(rows, pages)
         self._begun = rows
         self._set_room()
         self.pages_version += 1
+
+    def _can_begin(self, rows: NDArray[np.int64]) -> bool:
+        """Whether each of `rows` may have a page behind its last one, and has none there yet."""
+        tables, counts = self._tables, self.page_counts
+        if rows.size <= _FEW:
+            held, keys, most = tables.page_counts, self._key_list, tables.layout.max_pages
+            return all(held[keys[row]] == counts[row] < most for row in rows.tolist())
+        column = counts[rows]
+        is_held = tables.page_counts[self._keys[rows]] > column
+        return not is_held.any() and int(column.max()) < tables.layout.max_pages
+
+    def _begin_page(self, row: int, page: int) -> None:
+        tables, key, column = self._tables, self._key_list[row], int(self.page_counts[row])
+        tables.table[key, column] = self.page_table[row, column] = page
+        tables.page_counts[key] = self.page_counts[row] = column + 1
+        self.last_page_lengths[row] = 1
+        self.write_rows[row] = page * self._page_size
+
+    def _begin_pages(self, rows: NDArray[np.int64], pages: NDArray[np.int32]) -> None:
+        tables, keys, column = self._tables, self._keys[rows], self.page_counts[rows]
+        tables.table[keys, column] = self.page_table[rows, column] = pages
+        tables.page_counts[keys] = self.page_counts[rows] = column + 1
+        self.last_page_lengths[rows] = 1
+        self.write_rows[rows] = pages.astype(np.int64) * self._page_size
 
     def _build(self, slots: NDArray[np.int64]) -> None:
         """Reads everything from the tables."""
@@ -185,6 +208,7 @@ class StepRows:
         self._begun = self._begun[:0]
         self.pages_version += 1
         self._given, self._keys, self.batch = slots, keys, batch
+        self._key_list = keys.tolist()
         self._written = self.block64[:2, :batch]
         if self._keep:
             tables.state[:, keys] = self._written
@@ -200,7 +224,7 @@ class StepRows:
 
     def _set_room(self) -> None:
         """Steps until the first row has filled its page."""
-        self._room = self._page_size - int(self.last_page_lengths[: self.batch].max())
+        self._room = self._page_size - int(np.maximum.reduce(self.last_page_lengths[: self.batch]))
 
     def _given_slots(self) -> NDArray[np.int64]:
         assert self._given is not None
