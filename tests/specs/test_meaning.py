@@ -116,12 +116,12 @@ def bagel() -> Program:
 def test_bagel_guides_in_its_interval_only(
     bagel: Program, text_scale: float, image_scale: float, photo: bool, branches: dict[str, int]
 ) -> None:
-    parts = (Part(kind="text", value="a red one"),)
+    parts = [Part(kind="text", value="a red one")]
     if photo:
-        parts = (Part(kind="image", value="a car"), *parts)
+        parts.insert(0, Part(kind="image", value="a car"))
     found = outcome(
         bagel,
-        inputs={"parts": parts},
+        inputs={"parts": tuple(parts)},
         options={
             "text_scale": text_scale,
             "image_scale": image_scale,
