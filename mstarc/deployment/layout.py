@@ -57,10 +57,20 @@ class _Layout:
         # Names that an unknown one is near to: it is one mistake, not two.
         self.meant: set[str] = set()
 
-    def error(self, code: str, span: Span, message: str, label: str = "", *helps: str) -> None:
+    def error(
+        self,
+        code: str,
+        span: Span,
+        message: str,
+        label: str = "",
+        *helps: str,
+        labels: tuple[Label, ...] = (),
+    ) -> None:
         self.failed = True
         primary = Label(span=span, text=label)
-        self.sink.report(Diagnostic(code=code, message=message, primary=primary, helps=helps))
+        self.sink.report(
+            Diagnostic(code=code, message=message, primary=primary, labels=labels, helps=helps)
+        )
 
     def resolve(self) -> dict[str, tuple[int, ...]]:
         model = self.deployment.model
@@ -90,7 +100,9 @@ class _Layout:
                 label = f"there are {self.rank_count} devices: ranks 0 to {self.rank_count - 1}"
                 if self.rank_count == 1:
                     label = "there is one device: rank 0"
-                self.error("MS0612", rank.span, message, label)
+                place = self.deployment.devices_span
+                labels = (Label(span=place, text="the devices"),) if place is not None else ()
+                self.error("MS0612", rank.span, message, label, labels=labels)
         tp = group.tp_size.value if group.tp_size is not None else 1
         sp = group.sp_size.value if group.sp_size is not None else 1
         if len(group.ranks) % (tp * sp):
@@ -118,7 +130,9 @@ class _Layout:
             message = f"node `{name.value}` cannot be cut over ranks"
             label = f"the spec gives it no `shards{' ' + way if shards else ''}`"
             help_ = f"give it `{size}: 1`, or state in the spec what it `shards`"
-            self.error("MS0616", name.span, message, label, help_)
+            number = group.tp_size if way == "tensor" else group.sp_size
+            cut = (Label(span=number.span, text="the cut"),) if number is not None else ()
+            self.error("MS0616", name.span, message, label, help_, labels=cut)
         return bool(rigid)
 
     def splits_heads(self, group: Group, tp: int) -> bool:

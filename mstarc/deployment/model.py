@@ -57,6 +57,7 @@ class Deployment:
     path: str
     model: Named
     devices: Devices | None = None
+    devices_span: Span | None = None
     max_seq_len: Number | None = None
     max_requests: Number | None = None
     max_pages: Number | None = None

@@ -48,7 +48,8 @@ def read_deployment(file: SourceFile, sink: DiagnosticSink) -> Deployment | None
         mark = error.problem_mark or error.context_mark
         offset = mark.index if mark is not None else len(file.text)
         problem = error.problem or "it is no YAML"
-        _report_text(file, sink, offset, problem)
+        begun = error.context_mark.index if error.context_mark is not None else None
+        _report_text(file, sink, offset, problem, begun)
         return None
     except yaml.reader.ReaderError as error:
         _report_text(file, sink, error.position, "a character that YAML does not allow")
@@ -56,10 +57,35 @@ def read_deployment(file: SourceFile, sink: DiagnosticSink) -> Deployment | None
     return _Reader(file, sink).deployment(root)
 
 
-def _report_text(file: SourceFile, sink: DiagnosticSink, offset: int, problem: str) -> None:
-    start = min(offset, len(file.text))
-    span = Span(path=file.path, start=start, end=min(start + 1, len(file.text)))
-    sink.error("MS0602", span, "the deployment file is no YAML", problem)
+def _report_text(
+    file: SourceFile, sink: DiagnosticSink, offset: int, problem: str, begun: int | None = None
+) -> None:
+    """Say where the text stops being YAML, and where what it stops in began."""
+
+    def span(start: int) -> Span:
+        start = min(start, len(file.text))
+        return Span(path=file.path, start=start, end=min(start + 1, len(file.text)))
+
+    diagnostic = Diagnostic(
+        code="MS0602",
+        message="the deployment file is no YAML",
+        primary=Label(span=span(offset), text=problem),
+    )
+    if begun is not None:
+        diagnostic = diagnostic.label(span(begun), "what is not finished begins here")
+    elif (line := _line_without_colon(file, offset)) is not None:
+        diagnostic = diagnostic.label(line, "a key ends with `:`")
+    sink.report(diagnostic)
+
+
+def _line_without_colon(file: SourceFile, offset: int) -> Span | None:
+    """The line before the one at `offset`, where it could be a key that lacks its colon."""
+    number = file.position(offset).line - 1
+    text = file.line_text(number) if number else ""
+    if ":" in text or not text.strip() or text.lstrip().startswith(("#", "-")):
+        return None
+    start = file.line_starts[number - 1]
+    return Span(path=file.path, start=start, end=start + len(text))
 
 
 class _Reader:
@@ -88,6 +114,7 @@ class _Reader:
             path=self.file.path,
             model=model,
             devices=deployment_devices,
+            devices_span=self.span(top["devices"][1]) if "devices" in top else None,
             max_seq_len=max_seq_len,
             max_requests=max_requests,
             max_pages=kv_cache.get("max_num_pages"),

@@ -211,4 +211,11 @@ def _report(
         notes=tuple(table),
         helps=(help_,),
     )
+    if context.deployment is not None:
+        for number, what in (
+            (context.deployment.max_requests, "requests at once"),
+            (context.deployment.max_seq_len, "rows each"),
+        ):
+            if number is not None:
+                diagnostic = diagnostic.label(number.span, f"room for {number.value} {what}")
     context.sink.report(diagnostic)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from mstarc.diagnostics import Edit, Fix
+from mstarc.source import Span
 from mstarc.syntax.situation import (
     Finding,
     Situation,
@@ -127,6 +128,10 @@ def block_by_indentation(situation: Situation) -> Finding | None:
     diagnostic = finding(
         "MS0114", situation.span(token), "a block stands without braces", text
     ).help("put the block in `{ … }`; line breaks and indentation mean nothing")
+    before = situation.before
+    if token.text != ":" and before is not None:
+        gap = Span(path=situation.path, start=before.end, end=before.end)
+        diagnostic = diagnostic.label(gap, "`{` belongs here")
     return Finding(diagnostic=diagnostic, is_certain=True)
 
 
