@@ -81,9 +81,7 @@ MISTAKES: dict[str, Mistake] = {
     "node-missing": _replaced(
         "node left out", r"node_names: \[(?:[^\]]*?)(, \w+)\]", "", whole_file=True
     ),
-    "nodes-empty": _replaced(
-        "no nodes", r"node_names: \[([^\]]*)\]", "", whole_file=True
-    ),
+    "nodes-empty": _replaced("no nodes", r"node_names: \[([^\]]*)\]", "", whole_file=True),
     "nodes-scalar": _replaced("nodes as a text", r"node_names: (\[[^\]]*\])", "lm"),
     "no-nodes-key": _line_left_out("`node_names` left out", r"^[ ]+- (node_names: [^\n]*)$"),
     "no-ranks-key": _line_left_out("`ranks` left out", r"^[ ]+(ranks: [^\n]*)$"),

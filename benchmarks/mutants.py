@@ -40,9 +40,7 @@ def typo(word: str, taken: Iterable[str] = ()) -> str:
 
 def pick(sites: Sequence[Site], key: str, count: int = 1) -> list[Site]:
     """Up to `count` of the sites, the same in every run."""
-    ranked = sorted(
-        range(len(sites)), key=lambda index: sha256(f"{key}/{index}".encode()).digest()
-    )
+    ranked = sorted(range(len(sites)), key=lambda index: sha256(f"{key}/{index}".encode()).digest())
     return [sites[index] for index in sorted(ranked[:count])]
 
 

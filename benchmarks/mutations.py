@@ -3,9 +3,9 @@
     python benchmarks/mutations.py            # a table, and the mistakes that nobody noticed
     python benchmarks/mutations.py --json
 
-A mistake is *caught* when `mstarc lint` reports something, and *placed* when a label of some finding
-is on a broken line (`mutants.Mutant.lines` says which lines these are). Findings that the file has
-when it is not broken do not count. The same files give the same mistakes in every run.
+A mistake is *caught* when `mstarc lint` reports something, and *placed* when a label of some
+finding is on a broken line (`mutants.Mutant.lines` says which lines these are). Findings that the
+file has when it is not broken do not count. The same files give the same mistakes in every run.
 """
 
 import argparse

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 from mutants import Mutant, changed, left_out, pick, typo
@@ -85,7 +86,10 @@ def _values(spec: Original) -> list[ast.Name]:
 
 def _config_uses(spec: Original) -> list[ast.Name]:
     config = {item.name.text for item in spec.tree.config_items}
-    declared = {item.name for item in spec.tree.config_items}
+    declared: set[ast.Name] = {item.name for item in spec.tree.config_items}
+    for node in ast.descendants(spec.tree):
+        if isinstance(node, ast.Param | ast.Result | ast.TypeField | ast.Setting | ast.InField):
+            declared.add(node.name)
     return [n for n in spec.all_of(ast.Name) if n.text in config and n not in declared]
 
 
@@ -95,7 +99,10 @@ def _settings(spec: Original) -> list[ast.Name]:
 
 def _policy_settings(spec: Original) -> list[ast.Name]:
     return [
-        arg.name for policy in spec.all_of(ast.Policy) for arg in policy.args if arg.name is not None
+        arg.name
+        for policy in spec.all_of(ast.Policy)
+        for arg in policy.args
+        if arg.name is not None
     ]
 
 
@@ -123,7 +130,9 @@ def _doubled(spec: Original) -> Iterator[Mutant]:
             yield changed("declaration pasted twice", spec.source, end, f"\n\n{text}")
 
 
-def _other_name(kind: str, uses: Callable[[Original], list[ast.Name]], what: type[ast.Decl]) -> Mistake:
+def _other_name(
+    kind: str, uses: Callable[[Original], list[ast.Name]], what: type[ast.Decl]
+) -> Mistake:
     """Another declared thing of the same kind is named."""
 
     def mistake(spec: Original) -> Iterator[Mutant]:
@@ -185,7 +194,11 @@ def _without_mark(kind: str, mark: str) -> Mistake:
     def mistake(spec: Original) -> Iterator[Mutant]:
         for found in re.finditer(re.escape(mark), _without_comments(spec.source.text)):
             span = Span(path=spec.source.path, start=found.start(), end=found.end())
-            yield changed(kind, spec.source, span, "")
+            if mark == "}":
+                # What is open is the block, from its first line on.
+                yield left_out(kind, spec.source, span, spec.block_around(span))
+            else:
+                yield changed(kind, spec.source, span, "")
 
     return mistake
 
@@ -204,7 +217,7 @@ def _swapped_dtype(spec: Original) -> Iterator[Mutant]:
         for item in (*op.params, *op.results):
             if isinstance(item.type, ast.TensorType) and item.type.dtype.text in other:
                 name = item.type.dtype
-                also = [op.name.text]
+                also = [op.name.text, item.name.text]
                 yield changed("other dtype", spec.source, name.span, other[name.text], also=also)
 
 
@@ -214,7 +227,7 @@ def _wrong_dim(spec: Original) -> Iterator[Mutant]:
             if isinstance(item.type, ast.TensorType):
                 for dim in item.type.dims:
                     if isinstance(dim, ast.Int):
-                        text, also = str(dim.value + 1), [op.name.text]
+                        text, also = str(dim.value + 1), [op.name.text, item.name.text]
                         yield changed("other dim", spec.source, dim.span, text, also=also)
 
 
@@ -230,7 +243,7 @@ def _missing_dim(spec: Original) -> Iterator[Mutant]:
 def _swapped_arguments(spec: Original) -> Iterator[Mutant]:
     for call in [*spec.all_of(ast.OpCall), *spec.all_of(ast.RunCall)]:
         plain = [arg for arg in call.args if arg.name is None]
-        for left, right in zip(plain, plain[1:], strict=False):
+        for left, right in pairwise(plain):
             a, b = spec.source.slice(left.span), spec.source.slice(right.span)
             between = spec.source.text[left.span.end : right.span.start]
             span = left.span.cover(right.span)
@@ -316,7 +329,7 @@ def _wrong_engine(spec: Original) -> Iterator[Mutant]:
 def _swapped_statements(spec: Original) -> Iterator[Mutant]:
     """Two statements in the wrong order, where the second reads what the first sets."""
     for block in spec.all_of(ast.Block):
-        for first, second in zip(block.statements, block.statements[1:], strict=False):
+        for first, second in pairwise(block.statements):
             if not isinstance(first, ast.Assign):
                 continue
             set_names = {n.text for n in first.targets if isinstance(n, ast.Name)}
@@ -351,7 +364,6 @@ def _wrong_number(spec: Original) -> Iterator[Mutant]:
             also = [item.name.text]
             text = str(item.default.value // 2)
             yield changed("other number in config", spec.source, item.default.span, text, also=also)
-
 
 
 def _without_condition(spec: Original) -> Iterator[Mutant]:
@@ -393,7 +405,9 @@ MISTAKES: dict[str, Mistake] = {
         declared=True,
     ),
     "op-declared": _misspelt(
-        "op misspelt where declared", lambda s: [n.name for n in s.all_of(ast.OpDecl)], declared=True
+        "op misspelt where declared",
+        lambda s: [n.name for n in s.all_of(ast.OpDecl)],
+        declared=True,
     ),
     "walk-declared": _misspelt(
         "walk misspelt where declared",
@@ -449,7 +463,7 @@ MISTAKES: dict[str, Mistake] = {
     "no-while": _without_condition,
     "no-brace": _without_mark("`}` left out", "}"),
     "no-open-brace": _without_mark("`{` left out", "{"),
-    "no-comma": _without_mark("comma left out", ", "),
+    "no-comma": _without_mark("comma left out", ","),
     "no-quote": _without_mark("quote left out", '"'),
     "no-parenthesis": _without_mark("`)` left out", ")"),
     "arrow": _wrong_arrow,

@@ -199,6 +199,9 @@ _ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry("MS1023", "dropped-sound", "warning", "correctness"),
     CatalogEntry("MS1024", "jumping-state", "warning", "style"),
     CatalogEntry("MS1025", "short-sequence", "warning", "correctness"),
+    CatalogEntry("MS1026", "attends-nothing", "warning", "correctness"),
+    CatalogEntry("MS1027", "forgetful-via", "warning", "correctness"),
+    CatalogEntry("MS1028", "crossed-arguments", "warning", "correctness"),
 )
 
 CATALOG: dict[str, CatalogEntry] = {entry.code: entry for entry in _ENTRIES}

@@ -2,9 +2,12 @@
 
 from mstarc.lint.base import Rule
 from mstarc.lint.rules import (
+    attends_nothing,
     broken_capture,
+    crossed_arguments,
     dropped_sound,
     fixed_sampler,
+    forgetful_via,
     idle_setting,
     jumping_state,
     large_stream,
@@ -55,4 +58,7 @@ RULES: tuple[Rule, ...] = (
     dropped_sound.RULE,
     jumping_state.RULE,
     short_sequence.RULE,
+    attends_nothing.RULE,
+    forgetful_via.RULE,
+    crossed_arguments.RULE,
 )
