@@ -7,7 +7,8 @@ are.
 
 Requests begin at different times, so that pages fill and chunks fire in different steps, as they do
 in service; each of their steps is a decode step, and the codec's steps between are counted apart. A
-second process receives what the worker sends.
+second process receives what the worker sends. The codec makes one sample a window: at the speed of
+a device that does nothing, whole windows would be a gigabyte a second.
 
     python benchmarks/host_step.py [--json] [--steps N] [--batches 1 8 32 64] [--runs 5]
 """
@@ -83,7 +84,7 @@ class NullModel(nn.Module):
         return token.clone()
 
     def decode(self, ctx: Any, codes: Tensor) -> Tensor:
-        return torch.zeros(codes.shape[0], 2048)
+        return torch.zeros(codes.shape[0], 1)
 
 
 class NullFrontend:
