@@ -299,8 +299,13 @@ class _Effects:
         writes, reads = self._writes, self._reads
         if self.mask is None:
             self.mask = "causal"
+        if writes is not None and self.mask == "prefix":
+            self._refuse_kept_prefix(writes)
         if writes is None and reads is None:
-            self.writes = (first,)
+            if self.mask == "prefix":
+                self.reads = (first,)
+            else:
+                self.writes = (first,)
             self.is_movable = True
             return
         named = [effect for effect in (writes, reads) if effect is not None and effect.contexts]
@@ -320,3 +325,15 @@ class _Effects:
                     helps=("an op that writes attends to the context as well: leave `reads` out",),
                 ).label(reads.span, f"only reads `{both[0]}`")
             )
+
+    def _refuse_kept_prefix(self, writes: ast.Writes) -> None:
+        attends = next(e for e in self._op.effects if isinstance(e, ast.Attends))
+        self._state.sink.report(
+            Diagnostic(
+                code="MS0530",
+                message=f"`{self._node.name}.{self._op.name.text}` writes behind a prefix",
+                primary=Label(span=writes.span, text="keeps the rows of the call"),
+                notes=("each call would attend to what the calls before it left there",),
+                helps=("write `reads`; or `attends full`, whose rows may be kept",),
+            ).label(attends.span, "keeps none")
+        )

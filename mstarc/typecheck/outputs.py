@@ -13,6 +13,7 @@ from mstarc.typecheck.needs import premise_of
 from mstarc.typecheck.operators import is_truth
 from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import formula
+from mstarc.typecheck.text import text_of
 from mstarc.typecheck.types import ERROR
 
 
@@ -205,23 +206,8 @@ def _check_machine_conditions(machines: Mapping[str, Ways], links: Links, state:
     logic = state.logic
     premise = premise_of(state)
     for name, ways in machines.items():
-        emits = links.emits[name]
-        outputs = [state.resolved.symbols.outputs[use.name].of(ast.OutField) for use in emits]
-        if ways.machine.condition is None and outputs and not links.sends[name]:
-            unwanted = premise
-            for output in outputs:
-                wanted = logic.atom(f"wants {output.name.text}") if output.optional else TRUE
-                unwanted = logic.both(unwanted, logic.negation(wanted))
-            if logic.is_possible(unwanted):
-                optional = outputs[0]
-                state.sink.report(
-                    Diagnostic(
-                        code="MS0521",
-                        message=f"the machine `{name}` works for an output that may be unwanted",
-                        primary=Label(span=ways.machine.name.span, text="runs in every request"),
-                        helps=(f"write `machine {name} when wants {optional.name.text}`",),
-                    ).label(optional.span, "optional")
-                )
+        if ways.machine.condition is None:
+            _refuse_idle_machine(name, ways, machines, links, state)
         for stream in state.streams.values():
             if stream.consumer != name or stream.producer not in machines:
                 continue
@@ -245,3 +231,43 @@ def _check_machine_conditions(machines: Mapping[str, Ways], links: Links, state:
                     source.condition.span, f"`{stream.producer}`, which sends to it, runs only then"
                 )
             )
+
+
+def _refuse_idle_machine(
+    name: str, ways: Ways, machines: Mapping[str, Ways], links: Links, state: State
+) -> None:
+    """Refuse a machine without `when` in whose requests perhaps nobody wants what it makes."""
+    logic = state.logic
+    outputs = [
+        state.resolved.symbols.outputs[use.name].of(ast.OutField) for use in links.emits[name]
+    ]
+    readers = [
+        machines[stream.consumer]
+        for stream in state.streams.values()
+        if stream.producer == name and stream.consumer in machines
+    ]
+    if not outputs and not readers:
+        return
+    unwanted = premise_of(state)
+    for output in outputs:
+        wanted = logic.atom(f"wants {output.name.text}") if output.optional else TRUE
+        unwanted = logic.both(unwanted, logic.negation(wanted))
+    for reader in readers:
+        unwanted = logic.both(unwanted, logic.negation(reader.condition))
+    if not logic.is_possible(unwanted):
+        return
+    diagnostic = Diagnostic(
+        code="MS0521",
+        message=f"the machine `{name}` works for an output that may be unwanted",
+        primary=Label(span=ways.machine.name.span, text="runs in every request"),
+    )
+    if outputs:
+        optional = outputs[0]
+        diagnostic = diagnostic.label(optional.span, "optional")
+        diagnostic = diagnostic.help(f"write `machine {name} when wants {optional.name.text}`")
+    else:
+        condition = readers[0].machine.condition
+        assert condition is not None
+        diagnostic = diagnostic.label(condition.span, "reads what it sends only then")
+        diagnostic = diagnostic.help(f"write `machine {name} when {text_of(condition)}`")
+    state.sink.report(diagnostic)
