@@ -10,6 +10,7 @@ from mstarc.ir.interpret import interpret
 from mstarc.ir.text import parse_program, print_program
 from mstarc.ir.verify import verify
 from mstarc.ir.walking import all_statements
+from mstarc.lint.select import Selection
 from mstarc.options import CompileOptions
 from tests.support.front_half import lowered
 from tests.support.shipped_specs import (
@@ -37,8 +38,8 @@ def test_every_spec_is_listed() -> None:
 
 
 @every_spec
-def test_spec_is_sound(spec: ShippedSpec) -> None:
-    assert driver.check(spec.source).diagnostics == ()
+def test_spec_is_sound_and_lints_clean(spec: ShippedSpec) -> None:
+    assert driver.lint(spec.source, Selection()).diagnostics == ()
 
 
 @every_spec
