@@ -35,6 +35,12 @@ _HEAD = "mstar 1\nmodel m\n"
 _TYPES = (*DTYPES, *SCALAR_KINDS, *MEDIA_KINDS, "flag")
 _FUNCTIONS = ("stack", "concat", "repeat")
 _PART_FIELDS = ("role", "first", "last", "opens", "closes")
+_NOT_IN: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "walk": frozenset(("let", "for", "match", "each", "next")),
+        "machine": frozenset(("send", "emit", "loop", "parallel")),
+    }
+)
 # Words of which only these can come next.
 _AFTER: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -87,7 +93,7 @@ def complete(
     if taken is not None and (not tokens or tokens[-1] != "."):
         items.extend(
             Item(label=word, kind="word", detail="", doc=WORDS.get(word))
-            for word in sorted(taken)
+            for word in sorted(taken - place.words_out_of_place())
             if word.isalpha() and word.islower() and not place.is_closed
         )
     return tuple({item.label: item for item in reversed(items)}.values())[::-1]
@@ -133,9 +139,13 @@ class _Place:
             self.is_closed = True
             yield from found
         elif taken is None or self.is_value(taken):
-            yield from self.values(resolved)
+            yield from self.values(resolved, begins_statement=taken is not None and "emit" in taken)
 
     # What kind of place it is
+
+    def words_out_of_place(self) -> frozenset[str]:
+        """Words that the grammar takes in every block, and the language only in some."""
+        return _NOT_IN.get(self.tokens[0] if self.tokens else "", frozenset())
 
     def is_engine(self) -> bool:
         return self.token(1) == ":" and self.token(3) == "node"
@@ -150,6 +160,9 @@ class _Place:
     def is_value(self, taken: frozenset[str]) -> bool:
         """Whether a name here is one that exists, and not one that is being made up."""
         if self.token(1) in ("writes", "reads", "sampler"):
+            return True
+        if self.token(1) == "," and self.tokens[0] in ("walk", "machine"):
+            # More targets of an assignment, which may be set again.
             return True
         return "INT" in taken or "send" in taken or "run" in taken or "pull" in taken
 
@@ -179,15 +192,56 @@ class _Place:
             return self.items(symbols.streams.values())
         if last == "in" and self.token(3) == "for":
             return self.items(symbols.values_of("input"))
-        if last == "next" or (last == "else" and "next" in self.tokens[-8:]):
+        if last == "next" or (last == "else" and "next" in self.statement()):
             return self.states(resolved)
+        if last == "until" and "each" in self.statement():
+            return self.read_marks(resolved)
         if last == "on":
             return self.contexts(resolved, self.called_node())
-        if last in ("writes", "reads"):
+        if self.list_word() in ("writes", "reads"):
             return self.contexts(resolved, self.own_node())
+        if last == "=" and self.token(5) == "fork":
+            return self.items(symbols.nodes.values())
+        if last == "match":
+            return [_item(s, self.inspection) for s in self.local_symbols() if s.kind == "part"]
         if last == "sampler" and self.own_node() in symbols.members:
             return self.items(symbols.members[self.own_node()].samplers.values())
         return None
+
+    def statement(self) -> list[str]:
+        """The tokens since the last brace."""
+        braces = [index for index, token in enumerate(self.tokens) if token in ("{", "}")]
+        return self.tokens[braces[-1] + 1 :] if braces else self.tokens
+
+    def list_word(self) -> str:
+        """The word before a list of names that this place continues."""
+        back = 1
+        while self.token(back) == "," and self.token(back + 1).isidentifier():
+            back += 2
+        return self.token(back)
+
+    def callee(self, resolved: Resolved) -> ast.OpDecl | ast.WalkDecl | None:
+        """The op or walk whose arguments stand here."""
+        if self.token(1) not in ("(", ","):
+            return None
+        depth = 0
+        for index in range(len(self.tokens) - 1, 1, -1):
+            token = self.tokens[index]
+            if token in ("{", "}"):
+                return None
+            depth += {")": 1, "(": -1, "]": 1, "[": -1}.get(token, 0)
+            if depth < 0:
+                return self.declared_call(resolved, index)
+        return None
+
+    def declared_call(self, resolved: Resolved, bracket: int) -> ast.OpDecl | ast.WalkDecl | None:
+        symbols = resolved.symbols
+        name, before = self.tokens[bracket - 1], self.tokens[bracket - 2]
+        symbol = symbols.walks.get(name) if before == "run" else None
+        if before == "." and bracket >= 3 and self.tokens[bracket - 3] in symbols.members:
+            symbol = symbols.members[self.tokens[bracket - 3]].ops.get(name)
+        node = symbol.node if symbol is not None else None
+        return node if isinstance(node, ast.OpDecl | ast.WalkDecl) else None
 
     # The names
 
@@ -227,6 +281,12 @@ class _Place:
             return []
         return [Item(label=name, kind="field", detail=str(of)) for name, of in item.fields]
 
+    def read_marks(self, resolved: Resolved) -> list[Item]:
+        """The marks of the stream that the `each` around this place reads."""
+        statement = self.statement()
+        stream = (*statement[statement.index("each") + 1 :], "")[0]
+        return self.items(resolved.symbols.marks.get(stream, {}).values())
+
     def states(self, resolved: Resolved) -> list[Item]:
         machine = self.tokens[1] if len(self.tokens) > 1 else ""
         table = resolved.symbols.states.get(machine, {})
@@ -253,38 +313,34 @@ class _Place:
     def own_node(self) -> str:
         return self.tokens[1] if len(self.tokens) > 1 and self.tokens[0] == "node" else ""
 
-    def values(self, resolved: Resolved) -> Iterator[Item]:
-        """All that an expression may name here."""
+    def values(self, resolved: Resolved, *, begins_statement: bool) -> Iterator[Item]:
+        """All that an expression may name here; a statement begins with a value or a node."""
         symbols = resolved.symbols
         in_walk = bool(self.tokens) and self.tokens[0] == "walk"
+        if self.tokens[-2:] == ["until", "("] and "each" in self.statement():
+            yield from self.read_marks(resolved)
+        callee = self.callee(resolved)
+        for param in callee.params if callee is not None else ():
+            name = param.name.text
+            yield Item(label=f"{name} =", kind="field", detail="by name", snippet=f"{name} = $1")
         seen: set[str] = set()
         for symbol in self.local_symbols():
             if symbol.name not in seen:
                 seen.add(symbol.name)
                 yield _item(symbol, self.inspection, self.index)
-        for symbol in symbols.values.values():
+        for symbol in () if begins_statement else symbols.values.values():
             if not (in_walk and symbol.kind == "input"):
                 yield _item(symbol, self.inspection)
         if self.tokens and self.tokens[0] in ("walk", "machine"):
             yield from self.items(symbols.nodes.values())
-        if in_walk:
+        if in_walk and not begins_statement:
             for name in _FUNCTIONS:
                 snippet = f"{name}($1)"
                 yield Item(label=name, kind="function", doc=WORDS[name], snippet=snippet)
 
     def local_symbols(self) -> Iterator[Symbol]:
         """What the declaration around this place makes: parameters, values, indices, parts."""
-        tree = self.inspection.tree
-        name = self.tokens[1] if len(self.tokens) > 1 else ""
-        own = next(
-            (
-                declaration
-                for declaration in (tree.declarations if tree is not None else ())
-                if isinstance(declaration, ast.WalkDecl | ast.MachineDecl)
-                and declaration.name.text == name
-            ),
-            None,
-        )
+        own = self.own_declaration()
         if own is None:
             return
         found = {
@@ -296,7 +352,36 @@ class _Place:
         }
         yield from sorted(found, key=lambda symbol: symbol.declaration.span.start)
 
+    def own_declaration(self) -> ast.Node | None:
+        """The walk, machine, table or op around this place, as it was inspected."""
+        tree = self.inspection.tree
+        kind, name = (*self.tokens[:2], "", "")[:2]
+        own = next(
+            (
+                declaration
+                for declaration in (tree.declarations if tree is not None else ())
+                if isinstance(declaration, _OWNERS)
+                and isinstance(declaration, _KIND_OF_WORD.get(kind, ()))
+                and declaration.name.text == name
+            ),
+            None,
+        )
+        if not isinstance(own, ast.NodeDecl):
+            return own
+        places = [index for index, token in enumerate(self.tokens[:-1]) if token == "op"]
+        op = self.tokens[places[-1] + 1] if places else ""
+        return next((declared for declared in own.ops if declared.name.text == op), None)
 
+
+_OWNERS = (ast.WalkDecl, ast.MachineDecl, ast.TableDecl, ast.NodeDecl)
+_KIND_OF_WORD: Mapping[str, type[ast.Node]] = MappingProxyType(
+    {
+        "walk": ast.WalkDecl,
+        "machine": ast.MachineDecl,
+        "table": ast.TableDecl,
+        "node": ast.NodeDecl,
+    }
+)
 _KINDS: Mapping[str, ItemKind] = MappingProxyType(
     {
         "node": "node",

@@ -31,6 +31,8 @@ def index_of(inspection: Inspection) -> Index:
     for call in ast.descendants(inspection.tree):
         if isinstance(call, ast.OpCall | ast.RunCall):
             meanings |= _named_arguments(call, resolved)
+    for walk in inspection.tree.all_of(ast.WalkDecl):
+        meanings |= _results(walk, meanings)
     return Index(meanings=meanings)
 
 
@@ -63,6 +65,18 @@ def _named_arguments(call: ast.OpCall | ast.RunCall, resolved: Resolved) -> dict
         meaning = resolved.uses.get(parameters[name.text]) if name.text in parameters else None
         if meaning is not None:
             found[name] = meaning
+    return found
+
+
+def _results(walk: ast.WalkDecl, meanings: Mapping[ast.Name, Symbol]) -> dict[ast.Name, Symbol]:
+    """A result of a walk is the value of that name in its body."""
+    names = {result.name.text: result.name for result in walk.results}
+    found = {}
+    for node in ast.descendants(walk) if names else ():
+        if isinstance(node, ast.Name) and node in meanings and node.text in names:
+            symbol = meanings[node]
+            if symbol.kind in ("parameter", "value"):
+                found[names[node.text]] = symbol
     return found
 
 
