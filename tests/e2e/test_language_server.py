@@ -164,5 +164,5 @@ def test_a_document_that_is_not_open_is_an_error(client: LspClient) -> None:
 
 def test_a_mistake_of_the_client_does_not_end_the_server(opened: LspClient) -> None:
     with pytest.raises(LspError):
-        opened.ask("textDocument/hover", {"nonsense": True})
+        opened.ask("textDocument/nonsense", {})
     assert opened.at("hover", URI, place_of(ORPHEUS, "pcm = codec")) is not None
