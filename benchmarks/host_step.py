@@ -6,9 +6,10 @@ Only the device is absent: a captured region is "replayed" by leaving its output
 are.
 
 Requests begin at different times, so that pages fill and chunks fire in different steps, as they do
-in service; each of their steps is a decode step, and the codec's steps between are counted apart. A
-second process receives what the worker sends. The codec makes one sample a window: at the speed of
-a device that does nothing, whole windows would be a gigabyte a second.
+in service. Measured are decode steps by themselves (no chunk is ever complete), then decode steps
+with the codec's steps between, which are also counted apart. A second process receives what the
+worker sends. The codec makes one sample a window: at the speed of a device that does nothing, whole
+windows would be a gigabyte a second.
 
     python benchmarks/host_step.py [--json] [--steps N] [--batches 1 8 32 64] [--runs 5]
 """
@@ -40,7 +41,7 @@ from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.step import StepRows
 from mstarc_runtime.loader import load_placement, load_plan, load_rank
 from mstarc_runtime.messages import Shape, Start
-from mstarc_runtime.plan_api import DeviceStep, Rank, Step
+from mstarc_runtime.plan_api import DeviceStep, Policy, Rank, Step
 from mstarc_runtime.transport.mailbox import Parcel
 from mstarc_runtime.transport.sockets import SocketMailbox
 from mstarc_runtime.weights.progress import progress_to
@@ -52,6 +53,7 @@ GOAL = {1: 15, 8: 20, 32: 35, 64: 60}
 CONTEXT_ROWS = 8192
 PAGE_TOKENS = 16
 WARM_UP_STEPS = 200
+NEVER = 20 * CONTEXT_ROWS
 DECODE = "speak.decode.pass"
 BUCKETS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -169,6 +171,14 @@ class SmallBuilder(RankBuilder):
         return super().kv_cache(name, **declared)
 
 
+class EndlessBuilder(SmallBuilder):
+    """Streams whose first chunk is never complete, and that are never full."""
+
+    def ring(self, name: str, **declared: Any) -> Any:
+        declared.update(policy=Policy(kind="fixed", size=NEVER, tail="drop"), capacity=2 * NEVER)
+        return super().ring(name, **declared)
+
+
 def with_buckets(steps: Sequence[Step]) -> tuple[Step, ...]:
     """The steps, at the sizes that a placement for 64 requests gives them."""
     return tuple(
@@ -196,7 +206,9 @@ def with_tokens(steps: Sequence[Step]) -> tuple[Step, ...]:
     return tuple(extended(step) for step in steps)
 
 
-def make_worker(folder: Path, sockets: Path, *, tokens: bool, slots: int) -> Worker:
+def make_worker(
+    folder: Path, sockets: Path, *, tokens: bool, slots: int, codec: bool = True
+) -> Worker:
     plan = load_plan(folder)
     placement = load_placement(plan, "cpu")
     rank_class, steps = load_rank(plan, "cpu", 0)
@@ -233,7 +245,7 @@ def make_worker(folder: Path, sockets: Path, *, tokens: bool, slots: int) -> Wor
         executor=executor,
         policy=BatchPolicy(deterministic=False),
         device=settings.device,
-        build=lambda worker: SmallBuilder(
+        build=lambda worker: (SmallBuilder if codec else EndlessBuilder)(
             settings,
             implementations,
             listener=worker,
@@ -262,14 +274,20 @@ CLOCKS = {"wall": time.perf_counter_ns, "cpu": time.thread_time_ns}
 
 
 def measure(
-    folder: Path, batch: int, steps: int, *, tokens: bool, clock: Callable[[], int]
-) -> tuple[float, float, float]:
-    """µs of a decode step (mean, median), and µs of codec steps for each decode step."""
+    folder: Path,
+    batch: int,
+    steps: int,
+    *,
+    tokens: bool,
+    codec: bool,
+    clock: Callable[[], int],
+) -> tuple[float, float]:
+    """µs of a decode step, and of the codec's steps for each decode step; medians."""
     with tempfile.TemporaryDirectory(prefix="bench-") as sockets:
         sink = subprocess.Popen([sys.executable, "-c", SINK, sockets], stdout=subprocess.PIPE)
         assert sink.stdout is not None
         sink.stdout.readline()
-        worker = make_worker(folder, Path(sockets), tokens=tokens, slots=64)
+        worker = make_worker(folder, Path(sockets), tokens=tokens, slots=64, codec=codec)
         try:
             decode = next(
                 step.id for step in worker.plan.steps if getattr(step, "name", "") == DECODE
@@ -283,25 +301,52 @@ def measure(
             for _ in range(WARM_UP_STEPS):
                 worker.turn()
             times: list[int] = []
-            others = 0
+            others: list[int] = []
             while len(times) < steps:
                 executor.last_step = -1
                 start = clock()
                 worker.turn()
                 spent = clock() - start
-                if executor.last_step == decode:
-                    times.append(spent)
-                else:
-                    others += spent
+                (times if executor.last_step == decode else others).append(spent)
+            share = len(others) / steps
             return (
-                statistics.fmean(times) / 1e3,
                 statistics.median(times) / 1e3,
-                others / steps / 1e3,
+                statistics.median(others) / 1e3 * share if others else 0.0,
             )
         finally:
             worker.mailbox.close()
             sink.kill()
             sink.wait()
+
+
+CLOCKS = {"wall": time.perf_counter_ns, "cpu": time.thread_time_ns}
+
+
+def row(options: argparse.Namespace, batch: int, tokens: bool) -> dict[str, Any]:
+    """One line of the table: medians over the runs."""
+    found = [
+        [
+            measure(
+                options.plan,
+                batch,
+                options.steps,
+                tokens=tokens,
+                codec=codec,
+                clock=CLOCKS[options.clock],
+            )
+            for codec in (False, True)
+        ]
+        for _ in range(options.runs)
+    ]
+    return {
+        "batch": batch,
+        "token_to_client": tokens,
+        "step_us": round(statistics.median(alone[0] for alone, _ in found), 1),
+        "step_between_codec_us": round(statistics.median(mixed[0] for _, mixed in found), 1),
+        "codec_us": round(statistics.median(mixed[1] for _, mixed in found), 1),
+        "goal_us": GOAL.get(batch),
+        "reference_us": REFERENCE.get(batch, (None, None))[int(tokens)],
+    }
 
 
 def main() -> None:
@@ -316,62 +361,21 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32, 64])
     options = parser.parse_args()
     use_threads(1)
-    found: dict[tuple[int, bool], list[tuple[float, float, float]]] = {}
-    for _ in range(options.runs):  # interleaved, so that a busy machine hits all alike
-        for batch in options.batches:
-            for tokens in (False, True):
-                result = measure(
-                    options.plan,
-                    batch,
-                    options.steps,
-                    tokens=tokens,
-                    clock=CLOCKS[options.clock],
-                )
-                found.setdefault((batch, tokens), []).append(result)
-    rows = [
-        {
-            "batch": batch,
-            "token_to_client": tokens,
-            "mean_us": round(float(np.median([r[0] for r in results])), 1),
-            "median_us": round(float(np.median([r[1] for r in results])), 1),
-            "codec_us_per_step": round(float(np.median([r[2] for r in results])), 1),
-            "reference_us": REFERENCE.get(batch, (None, None))[int(tokens)],
-            "goal_us": GOAL.get(batch),
-        }
-        for (batch, tokens), results in found.items()
-    ]
+    rows = [row(options, batch, tokens) for batch in options.batches for tokens in (False, True)]
     if options.json:
         machine = {"python": platform.python_version(), "machine": platform.processor()}
-        print(
-            json.dumps(
-                {
-                    "steps": options.steps,
-                    "runs": options.runs,
-                    "clock": options.clock,
-                    **machine,
-                    "rows": rows,
-                }
-            )
-        )
+        how = {"steps": options.steps, "runs": options.runs, "clock": options.clock}
+        print(json.dumps({**how, **machine, "rows": rows}))
         return
     print(
-        "host µs a decode step; median of",
-        options.runs,
-        "runs of",
-        options.steps,
-        f"steps, {options.clock} time",
+        f"host µs a decode step, {options.clock} time: medians of {options.steps} steps, "
+        f"of {options.runs} runs"
     )
-    print(
-        "{:>5} {:>6} {:>7} {:>7} {:>5} {:>10} {:>7}".format(
-            "batch", "token", "mean", "median", "goal", "reference", "codec"
-        )
-    )
-    for row in rows:
-        token = "yes" if row["token_to_client"] else "no"
-        print(
-            f"{row['batch']:>5} {token:>6} {row['mean_us']:>7} {row['median_us']:>7} "
-            f"{row['goal_us']!s:>5} {row['reference_us']!s:>10} {row['codec_us_per_step']:>7}"
-        )
+    form = "{:>5} {:>6} {:>7} {:>14} {:>10} {:>5} {:>10}"
+    print(form.format("batch", "token", "step", "between codec", "the codec", "goal", "reference"))
+    for line in rows:
+        line["token_to_client"] = "yes" if line["token_to_client"] else "no"
+        print(form.format(*line.values()))
 
 
 if __name__ == "__main__":
