@@ -2,6 +2,7 @@
 
 from mstarc.diagnostics import DiagnosticSink
 from mstarc.names import Resolved
+from mstarc.typecheck.cache_rows import check_cache_rows
 from mstarc.typecheck.constants import Sizes, config_values
 from mstarc.typecheck.contexts import check_contexts
 from mstarc.typecheck.links import find_links
@@ -30,6 +31,7 @@ def check(resolved: Resolved, sink: DiagnosticSink, sizes: Sizes = _NO_SIZES) ->
     check_walks(state)
     ways = check_machines(state)
     check_contexts(state)
+    check_cache_rows(state)
     if not links.recursive and not has_unknown_names(sink):
         # These follow runs of walks to their ends, which a circle does not have. With a name that
         # means nothing, what seems to be missing may be what was misspelt.
