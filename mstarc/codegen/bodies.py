@@ -4,7 +4,7 @@ from dataclasses import field
 
 from mstarc.codegen.expressions import DeviceExprs, HostExprs, constant_name
 from mstarc.codegen.pyrepr import LINE_LENGTH, layout_call, pyrepr
-from mstarc.ir.exprs import Const
+from mstarc.ir.exprs import Const, Expr
 from mstarc.ir.types import Type
 from mstarc.plan.actions import (
     Action,
@@ -89,10 +89,18 @@ class _Body:
             for short, names in shorts.items()
             for name in names
         }
+        self.loops = {loop.name: loop for loop in writer.rank.loops}
         self.collectors = {v.name for v in writer.variables.values() if v.storage == "collector"}
 
     def name(self, variable: str) -> str:
         return self.names[variable]
+
+    def pass_of(self, loop: str) -> str:
+        """The name of a loop's index, or of the part that its pass is at."""
+        index = self.loops[loop].index
+        assert index is not None
+        name = identifier(index)
+        return f"{name}_" if name in self.names.values() else name
 
     def type_of(self, variable: str) -> Type:
         return self.writer.variables[variable].type
@@ -127,9 +135,11 @@ class _Body:
 class _DeviceBody(_Body):
     def __init__(self, writer: BodyWriter, step: RunStep) -> None:
         super().__init__(writer, step)
-        self.exprs = DeviceExprs(self.name, writer.constant, writer.used)
+        self.exprs = DeviceExprs(self.name, writer.constant, self.pass_of, writer.used)
 
     def lines(self) -> tuple[str, ...]:
+        for loop in self.step.passes:
+            self.add(f"{self.pass_of(loop)} = self.{identifier(loop)}.index(b)", "i64")
         for name in self.step.loads:
             self._load(name)
         for index, action in enumerate(self.step.actions):
@@ -171,7 +181,7 @@ class _DeviceBody(_Body):
                 self._send(action, depth)
             case EmitValue():
                 value = self.exprs.render(action.value)
-                where = _where(action.masked, action.when)
+                where = self._where(action.masked, action.when)
                 self.add(f"b.emit({pyrepr(action.output)}, {value}{where})", depth=depth)
             case Test():
                 self._test(action, depth)
@@ -212,12 +222,19 @@ class _DeviceBody(_Body):
     def _send(self, send: SendItem, depth: int) -> None:
         arguments = ["b", self.exprs.render(send.value)]
         if send.masked or send.when is not None:
-            arguments.append(_where(send.masked, send.when)[2:])
+            arguments.append(self._where(send.masked, send.when)[2:])
         if send.ends is not None:
             arguments.append(f"ends={self.exprs.render(send.ends)}")
         head = f"self.{attribute(send.stream)}.append"
         text = layout_call(head, arguments, INDENT + 4 * depth)
         self.add(text, "" if "\n" in text else f"send {send.text}", depth)
+
+    def _where(self, masked: bool, when: Expr | None) -> str:
+        """The mask of an effect: the loop goes on, and what admission has computed holds."""
+        masks = ["more"] if masked else []
+        if when is not None:
+            masks.append(self.exprs.render(when))
+        return f", where={' & '.join(masks)}" if masks else ""
 
     def _test(self, test: Test, depth: int) -> None:
         condition = "True" if test.condition is None else self.exprs.render(test.condition)
@@ -247,7 +264,8 @@ class _DeviceBody(_Body):
 class _HostBody(_Body):
     def __init__(self, writer: BodyWriter, step: RunStep) -> None:
         super().__init__(writer, step)
-        self.exprs = HostExprs(self.name, writer.used)
+        self.exprs = HostExprs(self.name, self.part_of, self.number_of, writer.used)
+        self.parts: list[str] = []
 
     def lines(self) -> tuple[str, ...]:
         for name in self.step.loads:
@@ -256,7 +274,19 @@ class _HostBody(_Body):
             self._action(action)
             for name in self.stores_behind(self.step.actions, index):
                 self.add(f"self.{name}.set(job, {self.name(name)})")
+        for loop in self.parts:
+            part = f"job.input({pyrepr(self.loops[loop].over)})[{self.number_of(loop)}]"
+            self.out.insert(0, Line(code=f"{self.pass_of(loop)} = {part}"))
         return self.rendered()
+
+    def part_of(self, loop: str) -> str:
+        """The name of the part that a pass is at, which is looked up first."""
+        if loop not in self.parts:
+            self.parts.append(loop)
+        return self.pass_of(loop)
+
+    def number_of(self, loop: str) -> str:
+        return f"self.{identifier(loop)}.number(job.slot)"
 
     def _action(self, action: Action) -> None:
         match action:
@@ -278,11 +308,3 @@ class _HostBody(_Body):
                 self.add(f"{targets} = {values}")
             case SendItem() | Test() | Reset() | Gather() | Keep() | Repeat():
                 raise AssertionError(f"no host action: {action}")
-
-
-def _where(masked: bool, when: str | None) -> str:
-    """The mask of an effect: the loop goes on, and what admission has computed holds."""
-    masks = ["more"] if masked else []
-    if when is not None:
-        masks.append(f"b.option({pyrepr(when)})")
-    return f", where={' & '.join(masks)}" if masks else ""

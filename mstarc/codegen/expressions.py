@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import assert_never
 
-from mstarc.codegen.pyrepr import pyrepr
+from mstarc.codegen.pyrepr import LINE_LENGTH, pyrepr
 from mstarc.diagnostics import InternalError
 from mstarc.ir.exprs import (
     Binary,
@@ -26,7 +26,7 @@ from mstarc.ir.exprs import (
 )
 from mstarc.ir.graph import Program
 from mstarc.ir.types import PartsType, ScalarType, TensorType, Type
-from mstarc.plan.naming import identifier
+from mstarc.plan.naming import attribute, identifier
 
 _PRECEDENCE = {
     "or": 1,
@@ -66,6 +66,10 @@ class AdmissionExprs:
                 return _wrap(f"{pyrepr(output)} in request.wants", 4, outer)
             case Has(name):
                 return self._has(name, outer)
+            case Unary("not", Wants(output)):
+                return _wrap(f"{pyrepr(output)} not in request.wants", 4, outer)
+            case Unary("not", Has(name)) if name in self.inputs:
+                return _wrap(f"request.{identifier(name)} is None", 4, outer)
             case Unary("not", operand):
                 return _wrap(f"not {self.render(operand, 3)}", 3, outer)
             case Unary(operator, operand):
@@ -78,10 +82,48 @@ class AdmissionExprs:
                 return _wrap(text, level, outer)
             case Member(item, items):
                 return _wrap(f"{self.render(item, 5)} in {self.render(items, 5)}", 4, outer)
-            case Local() | PartAttribute() | Field() | Slice() | Shape():
+            case PartAttribute(part, what):
+                return f"{identifier(part)}.{what}"
+            case Local() | Field() | Slice() | Shape():
                 raise InternalError(f"not known at admission: {expr}", stage="codegen")
             case _:
                 assert_never(expr)
+
+    def laid_out(
+        self, expr: Expr, indent: int, *, before: int = 0, after: int = 0, outer: int = 0
+    ) -> str:
+        """The same on several lines where one is too short: broken in front of its operators.
+
+        The first line stands behind `before` characters on a line of that indent, the last in
+        front of `after`.
+        """
+        flat = self.render(expr, outer)
+        if indent + before + len(flat) + after <= LINE_LENGTH:
+            return flat
+        if isinstance(expr, Unary) and expr.operator == "not":
+            inner = self.laid_out(expr.operand, indent, before=before + 4, after=after, outer=99)
+            return f"not {inner}"
+        if not isinstance(expr, Binary):
+            return flat
+        level = _PRECEDENCE[expr.operator]
+        blank = " " * (indent + 4)
+        lines = [
+            blank + operator + self.laid_out(operand, indent + 4, before=len(operator), outer=least)
+            for operator, operand, least in _chain(expr, level)
+        ]
+        return "\n".join(["(", *lines, f"{' ' * indent})"])
+
+    def generator(
+        self, value: Expr, index: str, over: str, indent: int, *, before: int, after: int
+    ) -> str:
+        """`tuple(value for index in over)`, with a line for each half where one is too short."""
+        behind = f"for {identifier(index)} in {over}"
+        flat = f"tuple({self.render(value)} {behind})"
+        if indent + before + len(flat) + after <= LINE_LENGTH:
+            return flat
+        blank = " " * (indent + 4)
+        first = self.laid_out(value, indent + 4)
+        return f"tuple(\n{blank}{first}\n{blank}{behind}\n{' ' * indent})"
 
     def _has(self, name: str, outer: int) -> str:
         if name in self.inputs:
@@ -93,17 +135,20 @@ class AdmissionExprs:
 class DeviceExprs:
     """Expressions over tensors with a leading dim of one row a request.
 
-    `name_of` gives a variable's Python name, `list_of` that of a config list on the device.
+    `name_of` gives a variable's Python name, `list_of` that of a config list on the device,
+    `pass_of` that of a loop's index.
     """
 
     def __init__(
         self,
         name_of: Callable[[str], str],
         list_of: Callable[[Const], str],
+        pass_of: Callable[[str], str],
         used: set[str],
     ) -> None:
         self.name_of = name_of
         self.list_of = list_of
+        self.pass_of = pass_of
         self.used = used
 
     def render(self, expr: Expr, type_: Type | None = None, outer: int = 0) -> str:
@@ -115,8 +160,12 @@ class DeviceExprs:
                 return self._constant(value, name, type_)
             case Option(name) | LetRef(name):
                 return f"b.option({pyrepr(name)})"
+            case LoopIndex(name) if "." in name:
+                return self.pass_of(name)
             case LoopIndex(name):
                 return self._number(identifier(name), type_)
+            case TableItem(table, index):
+                return f"self.{attribute(table)}.at(b, {self.render(index)})"
             case Unary("not", operand):
                 return _wrap(f"~{self.render(operand, None, 10)}", 10, outer)
             case Unary(operator, operand):
@@ -145,7 +194,7 @@ class DeviceExprs:
                 return f"self.ops.repeat({self.render(value)}, {self.render(times)})"
             case Shape(function, arguments):
                 return f"self.ops.{function}({', '.join(map(self.render, arguments))})"
-            case Input() | TableItem() | PartAttribute() | Wants() | Has() | Field():
+            case Input() | PartAttribute() | Wants() | Has() | Field():
                 raise InternalError(f"no device expression: {expr}", stage="codegen")
             case _:
                 assert_never(expr)
@@ -175,8 +224,16 @@ class DeviceExprs:
 class HostExprs:
     """Arguments of a host op: values of one request."""
 
-    def __init__(self, name_of: Callable[[str], str], used: set[str]) -> None:
+    def __init__(
+        self,
+        name_of: Callable[[str], str],
+        part_of: Callable[[str], str],
+        pass_of: Callable[[str], str],
+        used: set[str],
+    ) -> None:
         self.name_of = name_of
+        self.part_of = part_of
+        self.pass_of = pass_of
         self.used = used
 
     def render(self, expr: Expr) -> str:
@@ -193,8 +250,22 @@ class HostExprs:
                 return f"job.options[{pyrepr(name)}]"
             case Input(name):
                 return f"job.input({pyrepr(name)})"
+            case PartAttribute(loop, what):
+                return f"{self.part_of(loop)}.{what}"
+            case LoopIndex(loop):
+                return self.pass_of(loop)
+            case TableItem(table, index):
+                return f"job.options[{pyrepr(table)}][{self.render(index)}]"
             case _:
                 raise InternalError(f"no host expression: {expr}", stage="codegen")
+
+
+def _chain(expr: Expr, level: int) -> list[tuple[str, Expr, int]]:
+    """Operands of operators of one precedence from left to right, each behind its operator."""
+    if not isinstance(expr, Binary) or _PRECEDENCE[expr.operator] != level or level == 4:
+        return [("", expr, level)]
+    right = (f"{expr.operator} ", expr.right, level + 1)
+    return [*_chain(expr.left, level), right]
 
 
 def _wrap(text: str, level: int, outer: int) -> str:

@@ -42,14 +42,14 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendItem:
-    """Send `items` items a row. `masked`: only where the loop goes on; `when` names an option."""
+    """Send `items` items a row. `masked`: where the loop goes on; `when`: if admission says so."""
 
     stream: str
     value: Expr
     items: int
     ends: Expr | None
     masked: bool
-    when: str | None
+    when: Expr | None
     text: str
 
 
@@ -60,7 +60,7 @@ class EmitValue:
     output: str
     value: Expr
     masked: bool
-    when: str | None
+    when: Expr | None
     text: str
 
 
@@ -129,6 +129,16 @@ def expressions_of(action: Action) -> tuple[Expr, ...]:
             return ()
         case _:
             assert_never(action)
+
+
+def known_of(action: Action) -> tuple[Expr, ...]:
+    """The expressions of an action and of a repeated body, and the conditions of its effects."""
+    exprs = expressions_of(action)
+    if isinstance(action, SendItem | EmitValue) and action.when is not None:
+        exprs += (action.when,)
+    if isinstance(action, Repeat):
+        exprs += tuple(expr for inner in action.body for expr in known_of(inner))
+    return exprs
 
 
 def uses_of(action: Action) -> tuple[str, ...]:

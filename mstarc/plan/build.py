@@ -13,7 +13,7 @@ from mstarc.ir.graph import Node, Program
 from mstarc.plan.abi import PLAN_ABI
 from mstarc.plan.flatten import Flattener
 from mstarc.plan.layout import place_plan
-from mstarc.plan.plan import Admission, NodeWeights, PlacedPlan, Plan
+from mstarc.plan.plan import Admission, Derived, NodeWeights, PlacedPlan, Plan
 from mstarc.plan.refuse import NotBuiltError
 from mstarc.plan.regions import trim_regions
 from mstarc.plan.signatures import Signatures
@@ -36,7 +36,7 @@ def build_plan(
     assert programs, "a plan has a placement"
     chosen = node_weights(programs[0], weights)
     bounds: dict[str, Expr] = {}
-    derived: dict[str, Expr] = {}
+    derived: dict[str, Derived] = {}
     placed: list[PlacedPlan] = []
     for program in map(trim_regions, programs):
         if program.placement is None:
@@ -63,7 +63,7 @@ def build_plan(
     )
 
 
-def _flatten(program: Program, source: SourceFile, derived: dict[str, Expr]) -> list[Flattener]:
+def _flatten(program: Program, source: SourceFile, derived: dict[str, Derived]) -> list[Flattener]:
     signatures = Signatures(program)
     flatteners = []
     for machine in program.machines:

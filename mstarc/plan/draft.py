@@ -7,6 +7,7 @@ place where the next action goes: an open step, or labels that wait for the next
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mstarc.ir.exprs import Expr
 from mstarc.ir.graph import Call
 from mstarc.plan.actions import Action, CallOp, Read, Repeat
 from mstarc.plan.signatures import Signatures
@@ -56,7 +57,7 @@ class Draft:
     reads: tuple[str, ...] = ()
     drained: Label | None = None
     then: Edge | None = None
-    test: str | None = None
+    test: Expr | None = None
     yes: Label | None = None
     no: Label | None = None
     text: str = ""
@@ -120,6 +121,40 @@ class Drafting:
         for waiting in self.waiting:
             self.forward[waiting] = label
         self.waiting = []
+
+    def again(self, edge: LoopEdge, home: int, place: Place, line: int) -> None:
+        """A pass of an untested loop ends here: each step that leads here goes back by itself.
+
+        Where one is elsewhere or is a choice, a step on `home` goes back.
+        """
+        if self.current is None and self._go_back(edge, home):
+            return
+        draft = self.open_step(home, place, line)
+        draft.role = draft.role or ("end" if not draft.calls else "")
+        self.close(edge)
+
+    def _go_back(self, edge: LoopEdge, home: int) -> bool:
+        here: list[Draft] = []
+        for draft in self.drafts:
+            then = draft.then
+            if isinstance(then, Goto) and self._is_here(then.target):
+                here.append(draft)
+                continue
+            others = [draft.yes, draft.no, draft.drained]
+            others += [then.first, then.otherwise] if isinstance(then, LoopEdge) else []
+            if any(label is not None and self._is_here(label) for label in others):
+                return False
+        if any(draft.rank != home or draft.kind == "done" for draft in here):
+            return False
+        for draft in here:
+            draft.then = edge
+        self.waiting = []
+        return True
+
+    def _is_here(self, label: Label) -> bool:
+        while label in self.forward:
+            label = self.forward[label]
+        return label in self.waiting
 
     def start(
         self, kind: Literal["device", "host", "branch", "done"], rank: int, place: Place, line: int

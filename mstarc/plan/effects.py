@@ -20,14 +20,16 @@ from mstarc.ir.exprs import (
     PartAttribute,
     Shape,
     Slice,
+    TableItem,
     Unary,
 )
 from mstarc.ir.graph import Call, Emit, Send, Stream
-from mstarc.ir.types import DimConst, TensorType, Type
+from mstarc.ir.types import DimConst, DType, TensorType, Type
 from mstarc.ir.walking import locals_of, subexpressions
 from mstarc.plan.actions import EmitValue, SendItem, substitute
 from mstarc.plan.refuse import not_built
 from mstarc.plan.scope import Scope
+from mstarc.plan.turns import dtype_of, is_static
 from mstarc.plan.words import emit_text, send_text, spec_expr
 from mstarc.source import Span
 
@@ -75,7 +77,9 @@ class EffectFlattener:
                 items=self._items(value, stream, send, masked=masked),
                 ends=ends,
                 masked=masked,
-                when=self._mask(send.condition, scope, send.span, f"send_{send.stream}"),
+                when=self._mask(
+                    send.condition, scope, send.span, f"send_{send.stream}", masked=masked
+                ),
                 text=send_text(send),
             )
         )
@@ -94,31 +98,51 @@ class EffectFlattener:
                 output=emit.output,
                 value=value,
                 masked=masked,
-                when=self._mask(emit.condition, scope, emit.span, f"emit_{emit.output}"),
+                when=self._mask(
+                    emit.condition, scope, emit.span, f"emit_{emit.output}", masked=masked
+                ),
                 text=emit_text(emit),
             )
         )
 
-    def argument(self, argument: Expr, scope: Scope, call: Call, name: str) -> Expr:
+    def argument(self, argument: Expr, scope: Scope, call: Call, name: str, type_: Type) -> Expr:
         """An argument of a call: what admission can compute becomes an option of the request."""
         value = self.flattener.expr(argument, scope)
         if isinstance(value, Const | Option | LetRef | Input | Local):
             return value
-        parts = set(map(type, subexpressions(value)))
-        if not parts & {Local, LoopIndex, PartAttribute, Input}:
-            what = f"{scope.place.walk or scope.place.state}.{call.op}_{name}"
-            return Option(self._derive(argument, scope, call.span, what))
         host = self.flattener.signatures.is_host(call.node)
+        if host and isinstance(value, PartAttribute | LoopIndex):
+            return value
+        parts = set(map(type, subexpressions(value)))
+        turns = self.flattener.turns
+        numbers = parts <= {Const, LoopIndex, Unary, Binary, TableItem}
+        if numbers and LoopIndex in parts and not host:
+            for part in subexpressions(value):
+                if isinstance(part, TableItem):
+                    turns.look_up(part.table, dtype_of(type_), None, call.span)
+            return value
+        if is_static(value) and Input not in parts:
+            what = f"{scope.place.walk or scope.place.state}.{call.op}_{name}"
+            dtype = None if host else dtype_of(type_)
+            return self._derive(argument, scope, call.span, what, dtype)
         known = parts <= {Local, Const, Slice, Shape, LoopIndex, Unary, Binary} and not host
-        indices = {part.name for part in subexpressions(value) if isinstance(part, LoopIndex)}
-        if known and indices <= set(self.flattener.loops.indices):
+        if known and not self._slices_by_pass(value):
             return value
         raise not_built(
             "an argument that changes from pass to pass"
-            if indices
+            if LoopIndex in parts
             else "an argument that is no value as it stands",
             call.span,
             f"`{name}` of `{call.node}.{call.op}` is `{spec_expr(argument)}`",
+        )
+
+    def _slices_by_pass(self, value: Expr) -> bool:
+        """Whether a slice is cut at the number of a pass, which differs from row to row."""
+        return any(
+            isinstance(index, LoopIndex) and index.name in self.flattener.turns.loops
+            for part in subexpressions(value)
+            if isinstance(part, Slice)
+            for index in subexpressions(part)
         )
 
     def _items(self, value: Expr, stream: Stream, send: Send, *, masked: bool) -> int:
@@ -149,36 +173,35 @@ class EffectFlattener:
                     "run the walk that emits it directly after the host op",
                 )
 
-    def _mask(self, condition: Expr | None, scope: Scope, span: Span, what: str) -> str | None:
+    def _mask(
+        self, condition: Expr | None, scope: Scope, span: Span, what: str, *, masked: bool
+    ) -> Expr | None:
         if condition is None or (isinstance(condition, Const) and condition.value):
             return None
-        return self._derive(condition, scope, span, f"{scope.place.state}.{what}")
+        when = self._derive(condition, scope, span, f"{scope.place.state}.{what}", "bool")
+        if masked and isinstance(when, TableItem):
+            raise not_built(
+                "a condition on the index of a `while` loop, before the pass's first call,",
+                span,
+                f"`{spec_expr(condition)}` is about a pass that has not begun",
+                "move it behind the call",
+            )
+        return when
 
-    def _derive(self, condition: Expr, scope: Scope, span: Span, name: str) -> str:
+    def _derive(
+        self, condition: Expr, scope: Scope, span: Span, name: str, dtype: DType | None
+    ) -> Expr:
         expr = self.flattener.expr(condition, scope)
-        for part in subexpressions(expr):
-            if isinstance(part, Local | LoopIndex | PartAttribute):
-                raise not_built(
-                    "a condition that changes from pass to pass",
-                    span,
-                    f"`{spec_expr(condition)}` is not known when the request is admitted",
-                )
-        full = (
-            name
-            if name.startswith(self.flattener.machine.name)
-            else f"{self.flattener.machine.name}.{name}"
-        )
-        while self.flattener.derived.get(full, expr) != expr:
-            full += "_"
-        self.flattener.derived[full] = expr
-        return full
+        machine = self.flattener.machine.name
+        full = name if name.startswith(machine) else f"{machine}.{name}"
+        return self.flattener.turns.derive(expr, condition, full, dtype, span)
 
     def branch(self, scope: Scope, condition: Expr, name: str, span: Span) -> None:
         """A step that chooses by what admission has computed."""
-        derived = self._derive(condition, scope, span, name)
+        test = self._derive(condition, scope, span, name, None)
         rank = self.flattener.drafting.rank
         draft = self.flattener.drafting.start(
             "branch", rank, scope.place, self.flattener.line(span)
         )
-        draft.test = derived
+        draft.test = test
         draft.text = f"when {spec_expr(condition)}"

@@ -47,9 +47,12 @@ from mstarc.plan.actions import CallOp, Move, Read, SendItem, substitute
 from mstarc.plan.draft import Drafting, Place
 from mstarc.plan.effects import EffectFlattener
 from mstarc.plan.loops import LoopFlattener
+from mstarc.plan.parts import PartsFlattener
+from mstarc.plan.plan import Derived
 from mstarc.plan.refuse import not_built
 from mstarc.plan.scope import Scope
 from mstarc.plan.signatures import Signatures
+from mstarc.plan.turns import Turns, is_static
 from mstarc.plan.words import (
     call_text,
     spec_expr,
@@ -57,8 +60,6 @@ from mstarc.plan.words import (
 from mstarc.source import SourceFile, Span
 
 _CONSTRUCTS: dict[type, str] = {
-    ForParts: "`for … in`",
-    Match: "`match`",
     MarkStream: "`mark`",
     Fork: "`fork`",
     Release: "`release`",
@@ -75,13 +76,13 @@ class Flattener:
         machine: Machine,
         signatures: Signatures,
         source: SourceFile,
-        derived: dict[str, Expr],
+        derived: dict[str, Derived],
     ) -> None:
         self.program = program
         self.machine = machine
         self.signatures = signatures
         self.source = source
-        self.derived = derived
+        self.turns = Turns(program, derived)
         self.walks = {walk.name: walk for walk in program.walks}
         self.streams = {stream.name: stream for stream in program.streams}
         self.types: dict[str, Type] = {}
@@ -89,10 +90,11 @@ class Flattener:
         self.registers: dict[str, Expr] = {}
         self.loops = LoopFlattener(self)
         self.effects = EffectFlattener(self)
+        self.parts = PartsFlattener(self)
         self.drafting = Drafting(
             signatures,
             {site: region.name for region in program.regions for site in region.sites},
-            self._first_rank(tuple(s for state in machine.states for s in state.body)) or 0,
+            self.first_rank(tuple(s for state in machine.states for s in state.body)) or 0,
         )
         self.states = {state.name: state for state in machine.states}
         self.state_labels = {name: self.drafting.label() for name in (*self.states, "done")}
@@ -121,7 +123,7 @@ class Flattener:
             if name in self._seen:
                 continue
             state = self.states[name]
-            rank = self._first_rank(state.body)
+            rank = self.first_rank(state.body)
             drafting.rank = drafting.rank if rank is None else rank
             drafting.put_label(self.state_labels[name])
             self._state(state)
@@ -218,7 +220,11 @@ class Flattener:
                 # In turn: a step is one stream of work, and branches do not see one another.
                 for branch in branches:
                     self.body(branch, scope)
-            case ForParts() | Match() | MarkStream() | Fork() | Release() | Pull():
+            case ForParts():
+                self.parts.each_part(statement, scope)
+            case Match():
+                self.parts.match(statement, scope)
+            case MarkStream() | Fork() | Release() | Pull():
                 raise not_built(_CONSTRUCTS[type(statement)], statement.span)
             case _:
                 assert_never(statement)
@@ -237,7 +243,7 @@ class Flattener:
             raise not_built(f"a call on the context `{call.context}`", call.span)
         parameters = self.signatures.ops[call.node, call.op].parameters
         arguments = tuple(
-            self.effects.argument(argument, scope, call, parameter.name)
+            self.effects.argument(argument, scope, call, parameter.name, parameter.type)
             for parameter, argument in zip(parameters, call.arguments, strict=True)
         )
         results = tuple(None if r is None else self.define(r, scope) for r in call.results)
@@ -322,7 +328,7 @@ class Flattener:
         )
         drafting.put_label(first)
         drafting.reads = (reads, drained)
-        rank = self._first_rank(each.body)
+        rank = self.first_rank(each.body)
         drafting.rank = drafting.rank if rank is None else rank
         if not each.body or isinstance(each.body[0], Each):
             drafting.start("device", drafting.rank, scope.place, self.line(each.span))
@@ -343,11 +349,13 @@ class Flattener:
 
     def expr(self, expr: Expr, scope: Scope) -> Expr:
         """The expression over variables."""
-        return substitute(expr, scope.values)
+        return self.turns.named(substitute(expr, scope.values))
 
     def assign(self, result: Value, value: Expr, scope: Scope, span: Span) -> None:
         """Give a name to a reshaped value; a plain copy in a walk is only another name."""
-        if isinstance(value, Local) and (not scope.is_machine or result.name in self._single):
+        is_name = isinstance(value, Local) or (is_static(value) and not isinstance(value, Const))
+        if is_name and (not scope.is_machine or result.name in self._single):
+            # What admission knows has no register: it is computed where it is used.
             scope.values[result.name] = value
             return
         self.move([(self.define(result, scope), value)], scope, span)
@@ -372,19 +380,23 @@ class Flattener:
     # Facts
 
     def last_rank(self, body: tuple[Statement, ...]) -> int | None:
-        """The rank of the last call of a walk's body."""
-        ranks = [s.ranks[0] for s in statements_of(body) if isinstance(s, Call) and s.ranks]
+        """The rank of the last call of a body, of the walks that it runs too."""
+        ranks = self._ranks(body)
         return ranks[-1] if ranks else None
 
-    def _first_rank(self, body: tuple[Statement, ...]) -> int | None:
+    def first_rank(self, body: tuple[Statement, ...]) -> int | None:
+        """The rank of the first call of a body, of the walks that it runs too."""
+        ranks = self._ranks(body)
+        return ranks[0] if ranks else None
+
+    def _ranks(self, body: tuple[Statement, ...]) -> list[int]:
+        ranks: list[int] = []
         for statement in statements_of(body):
-            if isinstance(statement, Call) and statement.ranks:
-                return statement.ranks[0]
-            if isinstance(statement, Run):
-                rank = self._first_rank(self.walks[statement.walk].body)
-                if rank is not None:
-                    return rank
-        return None
+            if isinstance(statement, Call):
+                ranks += statement.ranks[:1]
+            elif isinstance(statement, Run):
+                ranks += self._ranks(self.walks[statement.walk].body)
+        return ranks
 
     def _single_assignments(self) -> set[str]:
         counts: Counter[str] = Counter()

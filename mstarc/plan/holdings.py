@@ -1,16 +1,17 @@
 """What a rank holds: nodes with their weights and pages, rings, registers, constants, loops."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mstarc.ir.exprs import Const, Expr
+from mstarc.ir.exprs import Const, Expr, Input
 from mstarc.ir.graph import Node, Program
 from mstarc.ir.types import TensorType
 from mstarc.ir.walking import subexpressions
 from mstarc.plan.actions import Action, CallOp, Repeat, expressions_of
 from mstarc.plan.naming import attribute
 from mstarc.plan.plan import (
+    BranchPlan,
     Constant,
     HopPlan,
     LoopPlan,
@@ -21,10 +22,11 @@ from mstarc.plan.plan import (
     RingPlan,
     RunStep,
     Step,
+    TablePlan,
     Variable,
 )
 from mstarc.plan.signatures import Signatures
-from mstarc.plan.step_facts import defined_in, used_in
+from mstarc.plan.step_facts import defined_in, passes_of, tables_in, used_in
 
 if TYPE_CHECKING:
     from mstarc.plan.layout import MachineFlow
@@ -80,14 +82,50 @@ def rank_plan(
         outboxes=tuple(outboxes),
         variables=_variables(rank, steps, flows),
         constants=_constants(runs, program),
-        loops=tuple(
-            LoopPlan(name=name, tested=flow.flattener.loops.tested[name])
-            for flow in flows
-            for name, home in flow.flattener.loops.ranks.items()
-            if home == rank
-        ),
+        tables=_tables(runs, flows),
+        loops=_loops(rank, [step for step, _ in steps], flows),
         steps=tuple(step for step, _ in steps),
     )
+
+
+def _tables(runs: list[RunStep], flows: "list[MachineFlow]") -> tuple[TablePlan, ...]:
+    """The tables that device steps look up, in the order of their names."""
+    used = {name for step in runs if step.kind == "device" for name in tables_in(step.actions)}
+    held = {name: t for flow in flows for name, t in flow.flattener.turns.tables.items()}
+    return tuple(held[name] for name in sorted(used))
+
+
+def _loops(rank: int, steps: list[Step], flows: "list[MachineFlow]") -> tuple[LoopPlan, ...]:
+    """The loops whose passes end here, and those whose pass number is asked for here."""
+    found: list[LoopPlan] = []
+    for flow in flows:
+        loops, turns = flow.flattener.loops, flow.flattener.turns.loops
+        asked = {name for step in steps for name in _passes(step, turns.keys())}
+        for name, home in loops.ranks.items():
+            if home != rank and name not in asked:
+                continue
+            turn = turns.get(name)
+            over = turn.over if turn is not None and turn.is_part else None
+            found.append(
+                LoopPlan(
+                    name=name,
+                    tested=loops.tested[name],
+                    numbered=name in asked,
+                    index=None if turn is None else turn.index,
+                    over=over.name if isinstance(over, Input) else None,
+                )
+            )
+    return tuple(found)
+
+
+def _passes(step: Step, loops: Set[str]) -> tuple[str, ...]:
+    match step:
+        case RunStep(passes=passes):
+            return tuple(name for name in passes if name in loops)
+        case BranchPlan(test=test):
+            return passes_of([test], loops)
+        case _:
+            return ()
 
 
 def _node_plan(node: Node, rank: int, holdings: Holdings) -> NodePlan:

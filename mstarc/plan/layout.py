@@ -39,6 +39,7 @@ from mstarc.plan.step_facts import (
     emits_of,
     grows_of,
     packed_of,
+    passes_in,
     sends_of,
     used_in,
     why_eager,
@@ -129,7 +130,7 @@ def _captured(flow: Flow, program: Program) -> frozenset[str]:
 def _attributes(program: Program) -> frozenset[str]:
     """The attributes of nodes, streams and config lists on a rank."""
     names = [node.name for node in program.nodes] + [stream.name for stream in program.streams]
-    names += [name for name, _ in program.config]
+    names += [name for name, _ in program.config] + [table.name for table in program.tables]
     return frozenset(map(attribute, names))
 
 
@@ -267,6 +268,7 @@ class Numbering:
             drained=None if draft.drained is None else self._to(draft, draft.drained, flow),
             sends=sends_of(actions),
             emits=emits_of(actions),
+            passes=passes_in(actions, flow.flattener.turns.loops.keys()),
             then=self._target(draft, flow),
             why="host" if host else why_eager(calls, region, signatures),
         )

@@ -143,6 +143,8 @@ class LoopFlattener:
             collector = flattener.define(collect.result, scope)
             self.collectors[collector] = flattener.expr(loop.bound, scope)
             drafting.add(Reset(collector=collector))
+        if loop.index is not None:
+            flattener.turns.enter(name, loop.index, self.bounds[name])
         early, rest = _split(loop)
         if loop.condition is not None:
             self._test(loop, scope, early)
@@ -177,6 +179,8 @@ class LoopFlattener:
         self._yield(loop, scope)
         if loop.condition is not None:
             self._test(loop, scope, early)
+        if loop.index is not None:
+            flattener.turns.leave(loop.index)
         drafting.close(LoopEdge("again", name, first, otherwise))
 
         drafting.put_label(otherwise)
@@ -265,7 +269,10 @@ class LoopFlattener:
 
     def _name(self, loop: Loop, scope: Scope) -> str:
         place = scope.place
-        base = f"{place.machine}.{place.walk or place.state}"
+        return self.declare(f"{place.machine}.{place.walk or place.state}")
+
+    def declare(self, base: str) -> str:
+        """A name for a loop, unique in its machine."""
         name, count = base, 1
         while name in self._names:
             count += 1

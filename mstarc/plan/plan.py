@@ -89,10 +89,26 @@ class OutboxPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopPlan:
-    """A loop whose passes are steps of this rank."""
+    """A loop whose passes are steps of this rank, or whose pass number steps of it need.
+
+    `index` is what the spec calls the number of a pass, or the part that a pass is at; `over` is
+    the input then. `numbered`: steps of the rank ask for the number.
+    """
 
     name: str
     tested: bool
+    numbered: bool = False
+    index: str | None = None
+    over: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePlan:
+    """Entries of a request that admission has computed, on the device: at most `capacity`."""
+
+    name: str
+    dtype: str
+    capacity: int
 
 
 # Steps
@@ -138,7 +154,8 @@ class RunStep:
 
     `loads` are variables that the step takes from where they are kept, `stores` those that it puts
     there, `packed` those whose rows lie one behind the other. `rows`, `region`, `buckets` and
-    `grows` are a device step's. `why` is why no region holds it; empty where one does.
+    `grows` are a device step's. `passes` are loops whose pass number it needs. `why` is why no
+    region holds it; empty where one does.
     """
 
     id: int
@@ -161,19 +178,20 @@ class RunStep:
     drained: int | None
     sends: tuple[tuple[str, int], ...]
     emits: tuple[str, ...]
+    passes: tuple[str, ...]
     then: Target
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchPlan:
-    """A choice by an entry of the request's options that admission has computed."""
+    """A choice by what admission has computed: an option, or a table's entry for the pass."""
 
     id: int
     name: str
     section: Section
     line: int
-    test: str
+    test: Expr
     text: str
     yes: int
     no: int
@@ -215,6 +233,7 @@ class RankPlan:
     outboxes: tuple[OutboxPlan, ...]
     variables: tuple[Variable, ...]
     constants: tuple[Constant, ...]
+    tables: tuple[TablePlan, ...]
     loops: tuple[LoopPlan, ...]
     steps: tuple[Step, ...]
 
@@ -250,11 +269,29 @@ class PlacedPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PerPass:
+    """One entry a pass: `value` over `index`, for every pass that the bound `over` allows.
+
+    Where `over` is an input of several parts, `index` is the part that the pass is at.
+    """
+
+    value: Expr
+    index: str
+    over: Expr
+
+
+Derived = Expr | PerPass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What is computed once a request: bounds of loops, and conditions that steps use."""
+    """What is computed once a request: bounds of loops, and conditions that steps use.
+
+    A bound that is an input means as many passes as it has parts.
+    """
 
     bounds: tuple[tuple[str, Expr], ...]
-    derived: tuple[tuple[str, Expr], ...]
+    derived: tuple[tuple[str, Derived], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

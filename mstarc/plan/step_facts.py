@@ -1,10 +1,12 @@
 """What a step sends, emits, reads and needs, from its actions."""
 
-from mstarc.ir.exprs import Const, Expr, Local
+from collections.abc import Iterable, Set
+
+from mstarc.ir.exprs import Const, Expr, Local, LoopIndex, PartAttribute, TableItem
 from mstarc.ir.graph import Region
 from mstarc.ir.text import format_dim
 from mstarc.ir.types import DimConst, TensorType
-from mstarc.ir.walking import locals_of
+from mstarc.ir.walking import locals_of, subexpressions
 from mstarc.plan.actions import (
     Action,
     CallOp,
@@ -15,6 +17,7 @@ from mstarc.plan.actions import (
     SendItem,
     definitions_of,
     expressions_of,
+    known_of,
 )
 from mstarc.plan.plan import Grow
 from mstarc.plan.signatures import Signatures, has_free_dim, has_unknown_dim
@@ -39,6 +42,30 @@ def used_in(actions: tuple[Action, ...]) -> list[str]:
         if isinstance(action, Repeat):
             found += used_in(action.body)
     return list(dict.fromkeys(found))
+
+
+def passes_of(exprs: Iterable[Expr], loops: Set[str]) -> tuple[str, ...]:
+    """Loops whose pass number expressions ask for, each once."""
+    found: list[str] = []
+    for expr in exprs:
+        for part in subexpressions(expr):
+            match part:
+                case LoopIndex(name) | PartAttribute(name, _) if name in loops:
+                    found.append(name)
+                case _:
+                    pass
+    return tuple(dict.fromkeys(found))
+
+
+def passes_in(actions: tuple[Action, ...], loops: Set[str]) -> tuple[str, ...]:
+    """Loops whose pass number actions need, each once."""
+    return passes_of((expr for action in actions for expr in known_of(action)), loops)
+
+
+def tables_in(actions: tuple[Action, ...]) -> tuple[str, ...]:
+    """Tables that actions look up, each once."""
+    exprs = [part for a in actions for expr in known_of(a) for part in subexpressions(expr)]
+    return tuple(dict.fromkeys(part.table for part in exprs if isinstance(part, TableItem)))
 
 
 def sends_of(actions: tuple[Action, ...]) -> tuple[tuple[str, int], ...]:

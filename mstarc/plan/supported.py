@@ -5,19 +5,13 @@ Statements are refused where they are cut (`flatten`, `effects`, `loops`).
 
 from mstarc.ir.exprs import Const, LetRef, Option
 from mstarc.ir.graph import Node, Program
-from mstarc.ir.text import format_type
-from mstarc.ir.types import MediaType, ScalarType, TensorType
+from mstarc.ir.types import TensorType
 from mstarc.plan.refuse import not_built
 from mstarc.plan.words import spec_expr
 
 
 def check_supported(program: Program) -> None:
     """Raise `NotBuiltError` for the first declaration without code."""
-    for field in program.inputs:
-        if not isinstance(field.type, ScalarType | MediaType) or (
-            isinstance(field.type, MediaType) and field.type.kind not in ("text", "audio")
-        ):
-            raise not_built(f"an input of type `{format_type(field.type)}`", field.span)
     for stream in program.streams:
         if not isinstance(stream.item, TensorType):
             raise not_built("a stream of several tensors an item", stream.span)

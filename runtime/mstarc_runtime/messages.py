@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from mstarc_runtime.engine.dtypes import dtype_name, torch_dtype
-from mstarc_runtime.plan_api import Audio
+from mstarc_runtime.plan_api import Audio, Media, Part, parts_in_order
 
 PROTOCOL = 1
 
@@ -25,7 +25,9 @@ Frame = bytes | memoryview
 
 
 class Shape(msgspec.Struct, array_like=True, frozen=True):
-    """What a frame holds: `kind` is tensor, array, audio (with `rate`), or plain (no frame)."""
+    """What a frame holds: `kind` is tensor, array, audio (with `rate`), media, parts, or plain
+    (no frame). `plain` of parts describes each part; their frames lie one behind the other.
+    """
 
     kind: str
     dtype: str = ""
@@ -237,6 +239,10 @@ def pack_value(value: Any) -> tuple[Shape, bytes | None]:
         case Audio(samples=samples, rate=rate):
             tensor = torch.as_tensor(samples, dtype=torch.float32)
             return Shape("audio", "f32", tuple(tensor.shape), rate), tensor_frame(tensor)
+        case Media(kind=kind, content=content):
+            return Shape("media", plain=kind), content
+        case (Part(), *_):
+            return _pack_parts(value)
         case None | bool() | int() | float() | str() | list() | tuple() | dict():
             return Shape("plain", plain=value), None
         case _:
@@ -248,6 +254,10 @@ def unpack_value(shape: Shape, frame: Frame | None) -> Any:
     if shape.kind == "plain":
         return shape.plain
     assert frame is not None, "a value's frame is missing"
+    if shape.kind == "media":
+        return Media(kind=shape.plain, content=bytes(frame))
+    if shape.kind == "parts":
+        return _unpack_parts(shape, frame)
     tensor = tensor_of(frame, shape.dtype, shape.dims)
     match shape.kind:
         case "array":
@@ -256,3 +266,27 @@ def unpack_value(shape: Shape, frame: Frame | None) -> Any:
             return Audio(samples=tensor.numpy(), rate=int(shape.plain))
         case _:
             return tensor
+
+
+def _pack_parts(parts: Sequence[Part]) -> tuple[Shape, bytes]:
+    described: list[Any] = []
+    frames: list[bytes] = []
+    for part in parts:
+        shape, frame = pack_value(part.value)
+        content = msgspec.to_builtins(shape)
+        described.append([part.kind, part.role, content, None if frame is None else len(frame)])
+        frames += [] if frame is None else [frame]
+    return Shape("parts", plain=described), b"".join(frames)
+
+
+def _unpack_parts(shape: Shape, frame: Frame) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    start = 0
+    for kind, role, content, length in shape.plain:
+        end = start + (length or 0)
+        value = unpack_value(
+            msgspec.convert(content, Shape), None if length is None else frame[start:end]
+        )
+        parts.append(Part(kind=kind, value=value, role=role))
+        start = end
+    return parts_in_order(parts)

@@ -11,10 +11,10 @@ worker reads flags and outputs back and routes the rows by `then`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-PLAN_ABI = 1
+PLAN_ABI = 2
 
 Tensor = Any
 """A device tensor; plans never name the library that makes it."""
@@ -29,6 +29,46 @@ class Audio:
 
     samples: Any
     rate: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    """A picture or a film as it came, not decoded: `content` is a file's bytes."""
+
+    kind: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of an input of several media, and where it stands among them.
+
+    `value` is a host value of the kind: `str`, `Audio`, `Media`. A part `opens` a turn where the
+    role before it is another one, and `closes` it where the next is. Made by `parts_in_order`.
+    """
+
+    kind: str
+    value: Any
+    role: str = "user"
+    first: bool = True
+    last: bool = True
+    opens: bool = True
+    closes: bool = True
+
+
+def parts_in_order(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts, each knowing where it stands."""
+    roles = [None, *(part.role for part in parts), None]
+    return tuple(
+        replace(
+            part,
+            first=index == 0,
+            last=index == len(parts) - 1,
+            opens=roles[index] != part.role,
+            closes=roles[index + 2] != part.role,
+        )
+        for index, part in enumerate(parts)
+    )
 
 
 # Where a row goes next
@@ -80,7 +120,8 @@ class DeviceStep:
     requests of equal shapes together). `region` is the capture region that holds the step.
     `reads` names streams of which each pass takes one chunk (several: in step); once they are
     closed and empty the row goes to `drained`. `pulls` names streams of which it takes one item,
-    or none once closed. `sends` gives (stream, most items a row and step).
+    or none once closed. `sends` gives (stream, most items a row and step). `passes` names loops
+    whose pass number the step asks for.
 
     A step without nodes only tests, sends, emits and copies. `buckets` () is any batch; a step
     with a result whose size only the run knows has the one bucket 1.
@@ -98,6 +139,7 @@ class DeviceStep:
     pulls: tuple[str, ...] = ()
     drained: int | None = None
     sends: tuple[tuple[str, int], ...] = ()
+    passes: tuple[str, ...] = ()
     emits: tuple[str, ...] = ()
     then: Target
     line: int
@@ -355,6 +397,23 @@ class Ring(Protocol):
     def release(self, slot: int) -> None: ...
 
 
+class Passes(Protocol):
+    """Which pass of a loop a request is in, from 0; the steps of the pass may ask."""
+
+    def number(self, slot: int) -> int:
+        """On the host."""
+
+    def index(self, batch: Batch) -> Tensor:
+        """i64[B], for a step that lists the loop in `passes`."""
+
+
+class Table(Protocol):
+    """Numbers of a request that admission has computed: a tuple among `Admission.options`."""
+
+    def at(self, batch: Batch, index: Tensor | int) -> Tensor:
+        """Each row's entry at `index` (one for all rows, or i64[B]): [B]."""
+
+
 class KVNode(Protocol):
     """A node with KV contexts. Its ops are attributes: `op(batch, *arguments)`."""
 
@@ -424,7 +483,10 @@ class Builder(Protocol):
     def constant(self, name: str, dtype: str, value: tuple[int | float, ...]) -> Tensor:
         """A config list on the device."""
 
-    def loop(self, loop: Loop) -> None: ...
+    def table(self, name: str, dtype: str, *, capacity: int) -> Table:
+        """The entry of `Admission.options` of this name, `capacity` numbers at most."""
+
+    def loop(self, loop: Loop) -> Passes: ...
 
 
 class Ops(Protocol):

@@ -5,8 +5,8 @@ seed, the outputs that are wanted. A file holds one request or a list of them:
 
     {"inputs": {"question": {"file": "question.wav"}}, "options": {"max_tokens": 64}, "seed": 1}
 
-`inputs` gives text as it is; `{"file": …}` reads a file, relative to the request's own; an input of
-sound may be a path alone. `wants` names outputs, `name` the folder of the answer among several.
+`inputs` gives text as it is; `{"file": …}` reads a file, relative to the request's own (`given` has
+the other kinds). `wants` names outputs, `name` the folder of the answer among several.
 """
 
 import difflib
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.given import read_given
 from mstarc_runtime.loader import Declared, LoadedPlan
-from mstarc_runtime.media.audio import read_audio
 from mstarc_runtime.plan_api import Admission, RequestRefused
 
 _KEYS = ("inputs", "options", "seed", "wants", "name")
@@ -138,7 +138,7 @@ def _read_inputs(plan: LoadedPlan, asked: Asked) -> tuple[dict[str, Any], list[s
     notes: list[str] = []
     for name, given in asked.inputs.items():
         declared = _find(plan.inputs, name, "MS9210", "input")
-        inputs[name], said = _read_input(declared, given, asked.folder)
+        inputs[name], said = read_given(declared, given, asked.folder)
         notes.extend(said)
     for declared in plan.inputs:
         if declared.name not in inputs and not declared.optional:
@@ -149,29 +149,6 @@ def _read_inputs(plan: LoadedPlan, asked: Asked) -> tuple[dict[str, Any], list[s
                 helps=[f"give it with `--input {declared.name}=…`"],
             )
     return inputs, notes
-
-
-def _read_input(declared: Declared, given: Any, folder: Path) -> tuple[Any, tuple[str, ...]]:
-    is_file = isinstance(given, dict) and set(given) == {"file"}
-    path = folder / str(given["file"] if is_file else given)
-    if declared.type.startswith("audio(") and (is_file or isinstance(given, str)):
-        return read_audio(path, int(declared.type[len("audio(") : -1]))
-    if declared.type == "text" and is_file:
-        try:
-            return path.read_text(encoding="utf-8"), ()
-        except OSError as error:
-            raise RuntimeFailure(
-                "MS9201", f"`{path}` can't be opened", notes=[f"the system says: {error.strerror}"]
-            ) from error
-        except UnicodeDecodeError as error:
-            raise RuntimeFailure("MS9216", f"`{path}` is not a text in UTF-8") from error
-    if declared.type == "text" and isinstance(given, str):
-        return given, ()
-    raise RuntimeFailure(
-        "MS9216",
-        f"`{declared.name}` can't be {json.dumps(given)}",
-        notes=[f"it is an input of `{declared.type}`"],
-    )
 
 
 def _option(declared: Declared, given: Any) -> Any:

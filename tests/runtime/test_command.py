@@ -96,7 +96,7 @@ def test_a_plan_of_another_abi_is_refused(plan: Path, capsys: pytest.CaptureFixt
     assert f"ABI {PLAN_ABI + 1}" in said
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"abi": 1}'])
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"abi": 2}'])
 def test_what_is_no_plan_is_refused(
     plan: Path, capsys: pytest.CaptureFixture[str], content: str
 ) -> None:

@@ -21,7 +21,7 @@ option scale : float = 1.0 in 0.0 .. 2.0
 option loud : bool = false
 let guided : bool = $scale > 1.0
 let fixed : bool = 2 > 1
-table weight[i in $count + 1] = 1.0 - ^i / ($count + 1)
+table weight[i in $count + 8] = 1.0 - ^i / ($count + 1)
 """
 POLICIES = (
     "fixed(1)",

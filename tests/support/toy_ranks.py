@@ -38,6 +38,14 @@ class Row:
     def __gt__(self, other: object) -> "Row":
         return Row(self.value > plain(other))
 
+    def __add__(self, other: object) -> "Row":
+        return Row(self.value + plain(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: object) -> "Row":
+        return Row(self.value - plain(other))
+
     def __and__(self, other: object) -> "Row":
         return Row(bool(self.value) and bool(plain(other)))
 
@@ -288,6 +296,31 @@ class ToyNode:
         return call
 
 
+class ToyPasses:
+    """Which pass of a loop the request is in."""
+
+    def __init__(self, request: "ToyRequest", name: str) -> None:
+        self.request = request
+        self.name = name
+
+    def number(self, slot: int) -> int:
+        return self.request.passes[self.name]
+
+    def index(self, batch: ToyBatch) -> Row:
+        return Row(self.request.passes[self.name])
+
+
+class ToyTable:
+    """Entries that admission has computed."""
+
+    def __init__(self, request: "ToyRequest", name: str, capacity: int) -> None:
+        self.entries = request.options[name]
+        assert len(self.entries) <= capacity
+
+    def at(self, batch: ToyBatch, index: Any) -> Row:
+        return Row(self.entries[plain(index)])
+
+
 class ToyBuilder:
     """Makes toys for what a rank declares."""
 
@@ -317,8 +350,12 @@ class ToyBuilder:
     def constant(self, name: str, dtype: str, value: Any) -> Row:
         return Row(value)
 
-    def loop(self, loop: plan_api.Loop) -> None:
+    def table(self, name: str, dtype: str, *, capacity: int) -> ToyTable:
+        return ToyTable(self.request, name, capacity)
+
+    def loop(self, loop: plan_api.Loop) -> ToyPasses:
         self.request.loops[loop.name] = loop
+        return ToyPasses(self.request, loop.name)
 
 
 class ToyRequest:
@@ -389,13 +426,8 @@ class Ranks:
             step.run(self.ranks[rank], ToyJob(request=self.request))
             return self.target(step.then, None)
         allowed = True
-        if isinstance(step.then, plan_api.Enter):
-            self.request.passes[step.then.loop] = 0
-        if isinstance(step.then, plan_api.Again):
-            self.request.passes[step.then.loop] += 1
         if not isinstance(step.then, int):
-            loop = step.then.loop
-            allowed = self.request.passes[loop] < self.request.bounds[loop]
+            allowed = self.passes_behind(step.then) < self.request.bounds[step.then.loop]
         batch = ToyBatch(request=self.request, allowed=allowed)
         if step.prepare is not None:
             step.prepare(self.ranks[rank], batch)
@@ -408,11 +440,7 @@ class Ranks:
         if isinstance(target, int):
             return target
         loop = self.request.loops[target.loop]
-        if batch is None:
-            if isinstance(target, plan_api.Enter):
-                self.request.passes[loop.name] = 0
-            else:
-                self.request.passes[loop.name] += 1
+        self.request.passes[loop.name] = self.passes_behind(target)
         goes_on = self.request.passes[loop.name] < self.request.bounds[loop.bound]
         if loop.tested:
             assert batch is not None
@@ -421,6 +449,11 @@ class Ranks:
         first: int = target.first
         otherwise: int = target.otherwise
         return first if goes_on else otherwise
+
+    def passes_behind(self, target: Any) -> int:
+        """The passes that have run when a step is behind that leads into a loop, or back."""
+        again = isinstance(target, plan_api.Again)
+        return self.request.passes[target.loop] + 1 if again else 0
 
     def hop(self, rank: int, step: plan_api.HopStep) -> int:
         """Carry the values over; what is left behind of the machine is lost."""
@@ -475,10 +508,11 @@ def run_plan(
     """What a request gets from a plan's ranks: values by output, and items by stream."""
     with plan_package(files) as (messages, machines):
         wanted = {} if wants is None else {"wants": wants}
-        message = messages.Request(**inputs, **options, **wanted)
+        given = {name: as_given(value) for name, value in inputs.items()}
+        message = messages.Request(**given, **options, **wanted)
         machines.check(message)
         admission = machines.admit(message)
-        request = ToyRequest(program, inputs, message.wants, admission)
+        request = ToyRequest(program, given, message.wants, admission)
         modules = [
             module(f"toy_rank{name}", files[name])
             for name in sorted(files)
@@ -510,6 +544,14 @@ def run_plan(
             rank.release(0)
     emits = {name: tuple(values) for name, values in request.emits.items()}
     return emits, streams
+
+
+def as_given(value: Any) -> Any:
+    """An input as the runtime hands it over: parts know where they stand."""
+    if not isinstance(value, tuple):
+        return value
+    parts = [plan_api.Part(kind=p.kind, value=p.value, role=p.role) for p in value]
+    return plan_api.parts_in_order(parts)
 
 
 def take_turns(ranks: Ranks, starts: Mapping[str, int], admission: Any, order: Random) -> None:

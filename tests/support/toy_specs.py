@@ -48,6 +48,7 @@ node small : kv_cache {
   op read(ids: i64[T]) -> (token: i64)  attends causal  writes
   op prime(token: i64) -> (next: i64)  attends causal  writes
   op step(token: i64) -> (next: i64)  attends causal  writes
+  op warm(token: i64, heat: f32) -> (next: i64)  attends causal  writes
   op at(token: i64, depth: int) -> (next: i64)  attends causal  writes
 }
 """,

@@ -6,7 +6,7 @@ from mstarc.diagnostics import InternalError
 from mstarc.ir.exprs import Const, Expr, LetRef, Option
 from mstarc.ir.graph import Context, Op, Policy, Tail
 from mstarc.ir.types import DimConst, TensorType
-from mstarc.plan.naming import attribute
+from mstarc.plan.naming import attribute, identifier
 from mstarc.plan.plan import NodePlan, NodeWeights, OutboxPlan, RankPlan, RingPlan, Variable
 
 _DEPTH = 8
@@ -42,6 +42,9 @@ def build_lines(rank: RankPlan) -> tuple[tuple[str, ...], set[str], set[str]]:
     lines += [_ring(ring, names) for ring in rank.rings]
     lines += [_outbox(outbox) for outbox in rank.outboxes]
     lines += [_variable(variable) for variable in rank.variables]
+    for table in rank.tables:
+        arguments = [pyrepr(table.name), pyrepr(table.dtype), f"capacity={table.capacity}"]
+        lines.append(_assign(table.name, "table", arguments))
     for constant in rank.constants:
         value = pyrepr(constant.value)
         if constant.config is not None:
@@ -56,8 +59,9 @@ def build_lines(rank: RankPlan) -> tuple[tuple[str, ...], set[str], set[str]]:
             f"bound={pyrepr(loop.name)}",
             f"tested={loop.tested}",
         ]
-        inner = layout_call("Loop", settings, _DEPTH, before=len("b.loop("), tail=")")
-        lines.append(f"        b.loop({inner}")
+        kept = f"self.{identifier(loop.name)} = " if loop.numbered else ""
+        inner = layout_call("Loop", settings, _DEPTH + 4, before=len(kept) + len("b.loop()") - 4)
+        lines.append(" " * _DEPTH + layout_call(f"{kept}b.loop", [inner], _DEPTH))
     return tuple(lines or ["        pass"]), names.machines, names.api
 
 

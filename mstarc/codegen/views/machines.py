@@ -1,13 +1,18 @@
 """The modules that every placement shares: what a request is, and what its arrival decides."""
 
+import re
+import textwrap
+
 from mstarc.codegen.expressions import AdmissionExprs, constant_name
-from mstarc.codegen.pyrepr import layout_dict, layout_tuple, pyrepr
+from mstarc.codegen.pyrepr import layout_call, layout_dict, layout_tuple, pyrepr
 from mstarc.diagnostics import InternalError
+from mstarc.ir.exprs import Expr, Input, Unary
 from mstarc.ir.graph import InputField, OptionField
 from mstarc.ir.text import format_type
-from mstarc.ir.types import MediaType, ScalarType
+from mstarc.ir.types import MediaType, PartsType, ScalarType
 from mstarc.plan.naming import identifier
-from mstarc.plan.plan import Plan
+from mstarc.plan.plan import Derived, PerPass, Plan
+from mstarc.plan.turns import MOST_PARTS
 from mstarc.plan.words import spec_expr
 from mstarc.records import dataclass
 
@@ -91,21 +96,53 @@ def _checks(plan: Plan, exprs: AdmissionExprs) -> tuple[str, ...]:
             message = f"must be one of {', '.join(map(str, values))}"
         lines.append(f"    if {condition}:")
         lines.append(f"        raise RequestRefused({pyrepr(option.name)}, {pyrepr(message)})")
+    for field in plan.program.inputs:
+        if isinstance(field.type, PartsType):
+            lines += _checked_parts(field, field.type)
     for need in plan.program.needs:
         message = f"needs {spec_expr(need.condition)}"
-        lines.append(f"    if not {exprs.render(need.condition, 3)}:")
-        lines.append(f'        raise RequestRefused("request", {pyrepr(message)})')
+        refused = Unary("not", need.condition)
+        lines.append(f"    if {exprs.laid_out(refused, 4, before=3, after=1)}:")
+        lines.append(f"        {layout_call('raise RequestRefused', _refusal(message), 8)}")
     return tuple(lines)
+
+
+def _checked_parts(field: InputField, type_: PartsType) -> list[str]:
+    name, kinds = f"request.{identifier(field.name)}", tuple(kind.kind for kind in type_.kinds)
+    lines = []
+    if field.at_least:
+        parts = "part" if field.at_least == 1 else "parts"
+        message = f"needs at least {field.at_least} {parts}"
+        lines.append(f"    if len({name}) < {field.at_least}:")
+        lines.append(f"        raise RequestRefused({pyrepr(field.name)}, {pyrepr(message)})")
+    lines.append(f"    if len({name}) > {MOST_PARTS}:")
+    message = f"takes at most {MOST_PARTS} parts"
+    lines.append(f"        raise RequestRefused({pyrepr(field.name)}, {pyrepr(message)})")
+    message = f"takes parts of {', '.join(kinds)}"
+    lines.append(f"    if any(part.kind not in {pyrepr(kinds)} for part in {name}):")
+    lines.append(f"        raise RequestRefused({pyrepr(field.name)}, {pyrepr(message)})")
+    return lines
 
 
 def _computed(plan: Plan, exprs: AdmissionExprs) -> tuple[str, ...]:
-    lines = [f"    {identifier(let.name)} = {exprs.render(let.value)}" for let in plan.program.lets]
+    lines = []
+    for let in plan.program.lets:
+        head = f"{identifier(let.name)} = "
+        lines.append(f"    {head}{exprs.laid_out(let.value, 4, before=len(head))}")
     for table in plan.program.tables:
-        item = exprs.render(table.value)
-        length = exprs.render(table.length)
-        index = identifier(table.index)
-        lines.append(f"    {identifier(table.name)} = tuple({item} for {index} in range({length}))")
+        head = f"{identifier(table.name)} = "
+        passes = f"range({exprs.render(table.length)})"
+        items = exprs.generator(table.value, table.index, passes, 4, before=len(head), after=0)
+        lines.append(f"    {head}{items}")
     return tuple(lines)
+
+
+def _refusal(message: str) -> list[str]:
+    """The arguments of a refusal; a long message is broken between words."""
+    if len(message) <= 70:
+        return ['"request"', pyrepr(message)]
+    pieces = textwrap.wrap(message, 78, drop_whitespace=False)
+    return ['"request"', f"\n{' ' * 12}".join(map(pyrepr, pieces))]
 
 
 def _admission(plan: Plan, exprs: AdmissionExprs) -> tuple[str, ...]:
@@ -113,20 +150,39 @@ def _admission(plan: Plan, exprs: AdmissionExprs) -> tuple[str, ...]:
     runs = [
         (
             pyrepr(machine.name),
-            "True" if machine.condition is None else exprs.render(machine.condition),
+            "True"
+            if machine.condition is None
+            else exprs.laid_out(machine.condition, 12, before=len(machine.name) + 4, after=1),
         )
         for machine in program.machines
     ]
-    bounds = [(pyrepr(name), exprs.render(bound)) for name, bound in plan.admission.bounds]
+    bounds = [(pyrepr(name), _bound(bound, exprs)) for name, bound in plan.admission.bounds]
     names = [option.name for option in program.options]
     options = [(pyrepr(name), f"request.{identifier(name)}") for name in names]
     options += [(pyrepr(let.name), identifier(let.name)) for let in program.lets]
     options += [(pyrepr(table.name), identifier(table.name)) for table in program.tables]
-    options += [(pyrepr(name), exprs.render(value)) for name, value in plan.admission.derived]
+    options += [
+        (pyrepr(name), _derived(name, value, exprs)) for name, value in plan.admission.derived
+    ]
     return tuple(
         f"        {name}={layout_dict(items, 8, before=len(name) + 1, after=1)},"
         for name, items in (("runs", runs), ("bounds", bounds), ("options", options))
     )
+
+
+def _bound(bound: Expr, exprs: AdmissionExprs) -> str:
+    """The most passes of a loop; of one over parts, their number."""
+    text = exprs.render(bound)
+    return f"len({text})" if isinstance(bound, Input) else text
+
+
+def _derived(name: str, value: Derived, exprs: AdmissionExprs) -> str:
+    before = len(pyrepr(name)) + 2
+    if not isinstance(value, PerPass):
+        return exprs.laid_out(value, 12, before=before, after=1)
+    passes = exprs.render(value.over)
+    over = passes if isinstance(value.over, Input) else f"range({passes})"
+    return exprs.generator(value.value, value.index, over, 12, before=before, after=1)
 
 
 def messages_view(plan: Plan) -> MessagesView:
@@ -145,7 +201,11 @@ def messages_view(plan: Plan) -> MessagesView:
     return MessagesView(
         title=f"What a client of {program.model} sends and gets: the same for every placement.",
         origin=origin(plan),
-        api_names=("Audio",) if any(": Audio" in field for field in fields) else (),
+        api_names=tuple(
+            name
+            for name in ("Audio", "Media", "Part", "Tensor")
+            if any(name in re.findall(r"\w+", field) for field in fields)
+        ),
         outputs=layout_dict(outputs, 0, before=len("OUTPUTS = ")),
         optional_outputs=layout_tuple(optional, 0, before=19) if optional else "()",
         fields=tuple(fields),
@@ -158,6 +218,12 @@ def _input(field: InputField) -> str:
             python = "str"
         case MediaType("audio"):
             python = "Audio"
+        case MediaType("tensor"):
+            python = "Tensor"
+        case MediaType():
+            python = "Media"
+        case PartsType():
+            python = "tuple[Part, ...]"
         case ScalarType(kind):
             python = kind
         case _:

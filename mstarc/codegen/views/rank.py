@@ -14,6 +14,8 @@ from mstarc.codegen.views.docs import (
     wrapped_statements,
 )
 from mstarc.codegen.views.machines import origin
+from mstarc.diagnostics import InternalError
+from mstarc.ir.exprs import Expr, LoopIndex, Option, TableItem
 from mstarc.plan.naming import identifier
 from mstarc.plan.plan import (
     BranchPlan,
@@ -154,7 +156,7 @@ class _RankWriter:
                     head=f"def {name}(self, slot: int) -> bool:",
                     doc=wrapped_doc(step.text, 8),
                     lines=(
-                        f"        taken: bool = self.options(slot)[{pyrepr(step.test)}]",
+                        f"        taken: bool = {_looked_up(step.test)}",
                         "        return taken",
                     ),
                 )
@@ -243,6 +245,8 @@ class _RankWriter:
             arguments.append(f"drained={self.constants[step.drained]}")
         if step.sends:
             arguments.append(f"sends={pyrepr(step.sends)}")
+        if device and step.passes:
+            arguments.append(f"passes={_tuple('passes', step.passes)}")
         if step.emits:
             arguments.append(f"emits={_tuple('emits', step.emits)}")
         arguments.append(f"then={self._target(step.then)}")
@@ -274,6 +278,18 @@ class _RankWriter:
 
 def _tuple(name: str, items: tuple[str, ...]) -> str:
     return layout_tuple([pyrepr(item) for item in items], 8, before=len(name) + 1, after=1)
+
+
+def _looked_up(test: Expr) -> str:
+    """What admission has computed for a choice."""
+    match test:
+        case Option(name):
+            return f"self.options(slot)[{pyrepr(name)}]"
+        case TableItem(name, LoopIndex(loop)):
+            number = f"self.{identifier(loop)}.number(slot)"
+            return f"self.options(slot)[{pyrepr(name)}][{number}]"
+        case _:
+            raise InternalError(f"not computed at admission: {test}", stage="codegen")
 
 
 def _method(step: Step) -> str:

@@ -254,6 +254,25 @@ machine listen { state listen { each codes as code run hear(code)   next done } 
         options=({}, {"loud": True}, {"loud": True, "length": 25}),
     ),
     Toy(
+        name="the number of the pass",
+        text="""
+walk write(ids: i64[T]) {
+  first = lm.prefill(ids)
+  loop length times as i carry token = first {
+    t = small.at(token, i)
+    emit out <- t if i % 2 == 0 or loud
+    when w[i] > 0.5 { u = enc.mix(t)   emit extra <- u } else { small.warm(t, w[i + 1]) }
+    token = lm.step(t)
+  }
+  emit out <- token
+  emit extra <- token
+}
+table w[i in length + 1] = 1.0 - i / 10
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+""",
+        options=({}, {"length": 0}, {"length": 25}, {"loud": True}),
+    ),
+    Toy(
         name="a stream between machines",
         text="""
 stream codes : i64 chunk sliding(window = 4, stride = 2) tail drop empty skip

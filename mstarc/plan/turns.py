@@ -1,0 +1,165 @@
+"""What changes from pass to pass and is known when a request is admitted.
+
+Before:  loop steps times as i { when t[i] > 0.4 { v = guide.follow(x, t[i]) } }
+After:   a branch by table "draw.paint.when" at the pass of loop draw.paint; guide.follow(x, t at i)
+
+The index of a loop whose passes are steps goes by the loop's name in the plan, and so does the part
+that a `for` is at: a step asks the loop which pass its request is in. A condition over them becomes
+a table of one entry a pass, which admission computes.
+"""
+
+from dataclasses import dataclass, replace
+
+from mstarc.analysis.bounds import upper_bound
+from mstarc.ir.exprs import Expr, Local, LoopIndex, Option, PartAttribute, TableItem
+from mstarc.ir.graph import Program
+from mstarc.ir.types import DType, ScalarType, TensorType, Type
+from mstarc.ir.walking import map_expr, subexpressions
+from mstarc.plan.plan import Derived, PerPass, TablePlan
+from mstarc.plan.refuse import not_built
+from mstarc.plan.words import spec_expr
+from mstarc.source import Span
+
+MOST_PARTS = 1024
+"""A request with more parts is refused: tables with an entry a part are as long."""
+
+_SCALARS: dict[str, DType] = {"float": "f32", "int": "i64", "bool": "bool"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """A loop whose passes are steps: `index` is the number of a pass, or the part that it is at."""
+
+    index: str
+    over: Expr
+    is_part: bool
+
+
+class Turns:
+    """The loops of one machine with an index, and the tables that its steps look up."""
+
+    def __init__(self, program: Program, derived: dict[str, Derived]) -> None:
+        self.loops: dict[str, Turn] = {}
+        self.tables: dict[str, TablePlan] = {}
+        self._program = program
+        self._derived = derived
+        self._active: dict[str, str] = {}
+
+    def enter(self, loop: str, index: str, over: Expr, *, is_part: bool = False) -> None:
+        """From here on `index` means that of `loop`."""
+        self.loops[loop] = Turn(index=index, over=over, is_part=is_part)
+        self._active[index] = loop
+
+    def leave(self, index: str) -> None:
+        """The loop's body ends."""
+        del self._active[index]
+
+    def loop_of(self, index: str) -> str:
+        """The loop that an index or a part belongs to here."""
+        return self._active[index]
+
+    def named(self, expr: Expr) -> Expr:
+        """The expression with indices and parts by their loops' names."""
+
+        def rename(part: Expr) -> Expr:
+            match part:
+                case LoopIndex(name) if name in self._active:
+                    return LoopIndex(self._active[name])
+                case PartAttribute(name, attribute) if name in self._active:
+                    return PartAttribute(self._active[name], attribute)
+                case _:
+                    return part
+
+        return map_expr(expr, rename)
+
+    def derive(self, expr: Expr, written: Expr, name: str, dtype: DType | None, span: Span) -> Expr:
+        """What a step looks up for `expr`: an option of the request, or a table's entry.
+
+        `dtype` is a device table's; None where only the host looks.
+        """
+        loops = set()
+        for part in subexpressions(expr):
+            match part:
+                case LoopIndex(loop) if loop in self.loops:
+                    loops.add(loop)
+                case PartAttribute(loop, attribute) if loop in self.loops and attribute != "value":
+                    loops.add(loop)
+                case Local() | LoopIndex() | PartAttribute():
+                    raise _changes(written, span)
+                case _:
+                    pass
+        if not loops:
+            return Option(self._named(name, expr))
+        if len(loops) > 1:
+            raise _changes(written, span)
+        loop = loops.pop()
+        turn = self.loops[loop]
+        plain = map_expr(expr, lambda part: _short(part, turn.index))
+        full = self._named(name, PerPass(value=plain, index=turn.index, over=turn.over))
+        if dtype is not None:
+            self.look_up(full, dtype, turn.over, span)
+        return TableItem(full, LoopIndex(loop))
+
+    def look_up(self, table: str, dtype: DType, over: Expr | None, span: Span) -> None:
+        """A device step looks a table up: one of the spec, or one with an entry a pass."""
+        if over is None:
+            over = next(t.length for t in self._program.tables if t.name == table)
+        capacity = self._most(over)
+        if capacity is None:
+            raise not_built(
+                "a table without a largest length",
+                span,
+                f"`{table}` is kept on the device, as long as it may be",
+                "give the option in its length a range: `opt n : int = 10 in 1 .. 100`",
+            )
+        held = self.tables.setdefault(
+            table, TablePlan(name=table, dtype=dtype, capacity=max(1, capacity))
+        )
+        if held.dtype != dtype:
+            what = f"a table that is `{held.dtype}` here and `{dtype}` there"
+            raise not_built(what, span, f"`{table}`")
+
+    def _most(self, over: Expr) -> int | None:
+        if any(turn.is_part and turn.over == over for turn in self.loops.values()):
+            return MOST_PARTS
+        return upper_bound(self._program, over)
+
+    def _named(self, name: str, value: Derived) -> str:
+        while self._derived.get(name, value) != value:
+            name += "_"
+        self._derived[name] = value
+        return name
+
+
+def dtype_of(type_: Type) -> DType:
+    """How the device keeps a static argument."""
+    match type_:
+        case TensorType(dtype, ()):
+            return dtype
+        case ScalarType(kind) if kind in _SCALARS:
+            return _SCALARS[kind]
+        case _:
+            return "bool"
+
+
+def is_static(expr: Expr) -> bool:
+    """Whether no value of a walk or a register is in an expression."""
+    return not any(isinstance(part, Local) for part in subexpressions(expr))
+
+
+def _short(part: Expr, index: str) -> Expr:
+    match part:
+        case LoopIndex():
+            return LoopIndex(index)
+        case PartAttribute():
+            return replace(part, part=index)
+        case _:
+            return part
+
+
+def _changes(written: Expr, span: Span) -> Exception:
+    return not_built(
+        "a condition that changes from pass to pass",
+        span,
+        f"`{spec_expr(written)}` is not known when the request is admitted",
+    )
