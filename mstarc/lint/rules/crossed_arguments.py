@@ -11,26 +11,33 @@ from mstarc.typecheck.typed import OpInfo, WalkInfo
 def check(context: RuleContext) -> Iterator[Diagnostic]:
     """A finding for every call whose argument `b` stands for the parameter `a`, and `a` for `b`.
 
-    Only arguments that are a plain name and given by place count.
+    Only arguments given by place count, and their names: `opens` is that of `part.opens` too.
     """
     for kind in (ast.OpCall, ast.RunCall):
         for call in context.nodes.get(kind, ()):
             assert isinstance(call, ast.OpCall | ast.RunCall)
             params = [param.name for param in _called(call, context).params]
             plain = {
-                index: arg.value
+                index: (arg.value, _name_of(arg.value))
                 for index, arg in enumerate(call.args)
-                if arg.name is None and isinstance(arg.value, ast.Name)
+                if arg.name is None
             }
-            for index, first in plain.items():
-                for other, second in plain.items():
-                    is_crossed = (
-                        index < other < len(params)
-                        and params[index] != params[other]
-                        and (first.text, second.text) == (params[other], params[index])
-                    )
-                    if is_crossed:
-                        yield _finding(first, second)
+            for index, (first, first_name) in plain.items():
+                for other, (second, second_name) in plain.items():
+                    if not index < other < len(params) or first_name == second_name:
+                        continue
+                    if (first_name, second_name) == (params[other], params[index]):
+                        yield _finding(first, second, params[index], params[other], context)
+
+
+def _name_of(value: ast.Expr) -> str | None:
+    match value:
+        case ast.Name():
+            return value.text
+        case ast.Attr():
+            return value.name.text
+        case _:
+            return None
 
 
 def _called(call: ast.OpCall | ast.RunCall, context: RuleContext) -> OpInfo | WalkInfo:
@@ -39,19 +46,22 @@ def _called(call: ast.OpCall | ast.RunCall, context: RuleContext) -> OpInfo | Wa
     return context.typed.walks[call.walk.text]
 
 
-def _finding(first: ast.Name, second: ast.Name) -> Diagnostic:
-    message = f"`{first.text}` and `{second.text}` stand in each other's places"
+def _finding(
+    first: ast.Expr, second: ast.Expr, takes: str, other_takes: str, context: RuleContext
+) -> Diagnostic:
+    texts = [context.source.slice(value.span) for value in (first, second)]
+    message = f"`{texts[0]}` and `{texts[1]}` stand in each other's places"
     fix = Fix(
         message="change their places",
         edits=(
-            Edit(span=first.span, text=second.text),
-            Edit(span=second.span, text=first.text),
+            Edit(span=first.span, text=texts[1]),
+            Edit(span=second.span, text=texts[0]),
         ),
         applicability="unsafe",
     )
     return (
-        finding("MS1028", first.span, message, f"goes to the parameter `{second.text}`")
-        .label(second.span, f"goes to the parameter `{first.text}`")
+        finding("MS1028", first.span, message, f"goes to the parameter `{takes}`")
+        .label(second.span, f"goes to the parameter `{other_takes}`")
         .help("change their places, or give them by name")
         .with_fix(fix)
     )
