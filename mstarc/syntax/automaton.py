@@ -4,7 +4,7 @@ It knows the tables and nothing of the language: `parser` feeds it, `build` make
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from mstarc.syntax.tables import END, RuleShape, Tables
 
@@ -15,6 +15,9 @@ class ValueBuilder(Protocol):
     def callback(self, name: str) -> Callable[..., Any]:
         """The function for the rule or alias `name`: it gets start, end and the children."""
         ...
+
+
+Maker: TypeAlias = "Callable[[Automaton, int], Any]"
 
 
 class Automaton:
@@ -29,7 +32,9 @@ class Automaton:
         self.ends: list[int] = [0]
         self.braces: list[int] = [0]
         """How many braces are open up to and with an entry."""
-        self._makers = [_maker(rule, builder) for rule in tables.rules]
+        self._builder = builder
+        # Made as rules are met: a text uses less than half of them.
+        self._makers: dict[int, Maker | None] = {}
 
     def takes(self, terminal: str, depth: int | None = None) -> bool:
         """Whether `terminal` can come next, with the first `depth` entries (all, if not given)."""
@@ -73,12 +78,21 @@ class Automaton:
 
     def _reduce(self, number: int) -> None:
         rule = self.tables.rules[number]
-        length = rule.length
         states = self.states
-        if rule.is_plain_pass:
+        if number not in self._makers:
+            self._makers[number] = None if rule.is_plain_pass else _maker(rule, self._builder)
+        maker = self._makers[number]
+        if maker is None:
             states[-1] = self.rows[states[-2]][rule.origin]
             return
-        value = self._makers[number](self, length)
+        length = rule.length
+        value = maker(self, length)
+        if length == 1:
+            # What replaces one entry begins and ends where that did.
+            states[-1] = self.rows[states[-2]][rule.origin]
+            self.values[-1] = value
+            self.braces[-1] = self.braces[-2]
+            return
         if length:
             start, end = self.starts[-length], self.ends[-1]
             self.drop_to(len(states) - length)
@@ -93,19 +107,29 @@ class Automaton:
 
 def takes(tables: Tables, states: Sequence[int], terminal: str) -> bool:
     """Whether an automaton with these states can take `terminal`, reductions first."""
-    stack = states
+    rows, rules = tables.rows, tables.rules
+    # The stack is what is left of `states` below `depth`, and then `above`.
+    depth = len(states)
+    above: list[int] = []
     while True:
-        action = tables.rows[stack[-1]].get(terminal)
+        top = above[-1] if above else states[depth - 1]
+        action = rows[top].get(terminal)
         if action is None:
             return False
         if action >= 0:
             return True
-        rule = tables.rules[-action - 1]
-        stack = list(stack[: len(stack) - rule.length])
-        stack.append(tables.rows[stack[-1]][rule.origin])
+        rule = rules[-action - 1]
+        length = rule.length
+        kept = len(above) - length
+        if kept < 0:
+            depth += kept
+            kept = 0
+        del above[kept:]
+        top = above[-1] if above else states[depth - 1]
+        above.append(rows[top][rule.origin])
 
 
-def _maker(rule: RuleShape, builder: ValueBuilder) -> Callable[[Automaton, int], Any]:
+def _maker(rule: RuleShape, builder: ValueBuilder) -> Maker:
     picks, missing_last = rule.picks, rule.missing_last
     is_list = rule.origin.startswith("_")
     callback = None if is_list or rule.passes_single else builder.callback(rule.callback)

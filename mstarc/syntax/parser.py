@@ -39,6 +39,7 @@ QUIET_TOKENS = 2
 """A mistake so soon after going on is taken for a part of the one before."""
 
 _COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
+_VALUES = frozenset(("NAME", "INT", "FLOAT", "STRING"))
 _INSERTED = (":", "=", ",", ")", "]", "(", "{", "<-", "->", "]", "..", ".")
 _STARTERS = DECLARATION_WORDS | frozenset(
     [
@@ -191,6 +192,8 @@ class _Parser:
         return rest[:1] in ("-", "[", '"') or rest[:1].isdigit()
 
     def _value(self, terminal: str, token: Token) -> Any:
+        if terminal not in _VALUES:
+            return token.text
         span = Span(path=self.source.path, start=token.start, end=token.end)
         match terminal:
             case "NAME":
@@ -199,10 +202,8 @@ class _Parser:
                 return ast.Int(span=span, value=int(token.text))
             case "FLOAT":
                 return ast.Float(span=span, value=float(token.text), text=token.text)
-            case "STRING":
-                return ast.Str(span=span, value=string_value(token.text))
             case _:
-                return token.text
+                return ast.Str(span=span, value=string_value(token.text))
 
     # A token that does not fit.
 
