@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "lint": "report what is wrong in specs, and write nothing",
         "check": "compare a plan's files with their digests",
         "run": "execute a plan",
+        "new": "write a spec to start from",
         "explain": "say what a code means",
         "show": "draw a model, a walk, a machine or a placement",
         "lsp": "answer an editor: the language server",
