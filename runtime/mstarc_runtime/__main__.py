@@ -1,10 +1,25 @@
 """`python -m mstarc_runtime PLAN …`, which `mstarc run` becomes."""
 
+import os
+import signal
 import sys
+from contextlib import suppress
+from types import FrameType
 
 from mstarc_runtime.settings import prepare_environment
 
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    # Nothing has begun: there is no process and no file to look after. Seconds go by until then,
+    # and an exception would show where in torch the person pressed Ctrl-C.
+    with suppress(OSError):
+        os.write(2, b"interrupted\n")
+    os._exit(130)
+
+
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
     prepare_environment()
     # Not before: loading torch fixes what its threads do.
     from mstarc_runtime.command import main

@@ -6,6 +6,7 @@ nothing is left of one that has not.
 """
 
 import errno
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,7 +25,10 @@ Clock = Callable[[], float]
 
 
 class TextPrinter:
-    """Prints texts of several outputs and requests as they grow, one at a time a line."""
+    """Prints texts of several outputs and requests as they grow, one at a time a line.
+
+    Fails with MS9002 or MS9003 where they can't be printed; after that nothing is.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -34,17 +38,28 @@ class TextPrinter:
     def piece(self, label: str, text: str) -> None:
         if label != self._current or not self._is_open:
             self.end_line()
-            self._stream.write(f"{label}: ")
+            self._write(f"{label}: ")
             self._current, self._is_open = label, True
             text = text.lstrip()
-        self._stream.write(text)
-        self._stream.flush()
+        self._write(text)
 
     def end_line(self) -> None:
         if self._is_open:
-            self._stream.write("\n")
-            self._stream.flush()
+            self._write("\n")
         self._is_open = False
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except UnicodeEncodeError:
+            self._write(text.encode(self._stream.encoding, "replace").decode(self._stream.encoding))
+        except OSError as error:
+            self._is_open = False
+            # What the stream still holds would fail once more at the end.
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            raise _not_written(Path("stdout"), error) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +68,11 @@ class Target:
 
     folder: Path | None = None
     file: Path | None = None
+
+    @property
+    def inside(self) -> Path | None:
+        """The folder that files go into."""
+        return self.folder if self.file is None else self.file.parent
 
     def path(self, name: str, suffix: str) -> Path | None:
         if self.file is not None:
@@ -81,6 +101,8 @@ class Answer:
     texts: dict[str, list[str]] = field(default_factory=dict)
     values: dict[str, list[NDArray[Any]]] = field(default_factory=dict)
     sound_s: float = 0.0
+    # The names of outputs of which anything came.
+    outputs: set[str] = field(default_factory=set)
     written: list[Path] = field(default_factory=list)
     _wavs: dict[str, WavWriter] = field(default_factory=dict)
     # Called with a failure to write, which ends the request.
@@ -91,6 +113,7 @@ class Answer:
 
     def text(self, output: str, piece: str) -> None:
         now = self.clock() - self.begun_s
+        self.outputs.add(output)
         self.first_text_s = self.first_text_s if self.first_text_s is not None else now
         self.last_text_s = now
         self.texts.setdefault(output, []).append(piece)
@@ -100,6 +123,7 @@ class Answer:
     def sound(self, output: str, samples: NDArray[np.float32], rate: int) -> None:
         if not len(samples):
             return
+        self.outputs.add(output)
         if self.first_sound_s is None:
             self.first_sound_s = self.clock() - self.begun_s
         self.sound_s += len(samples) / rate
@@ -117,6 +141,7 @@ class Answer:
 
     def value(self, output: str, value: Any) -> None:
         array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
+        self.outputs.add(output)
         self.values.setdefault(output, []).append(array)
 
     def finished(self) -> None:

@@ -6,100 +6,61 @@ everything else to stderr.
 """
 
 import argparse
+import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
 
 from mstarc_runtime.answer import Answer, Target, TextPrinter, make_folder, summary
-from mstarc_runtime.assembly import DEFAULT_THREADS, DEFAULT_TILE_ROWS, RunSettings
+from mstarc_runtime.arguments import name_and_value, parse_arguments
+from mstarc_runtime.assembly import RunSettings
 from mstarc_runtime.conductor import Conductor
 from mstarc_runtime.errors import RuntimeFailure, render
-from mstarc_runtime.launch import START_TIMEOUT_S, Ranks, launched, run_until_done
+from mstarc_runtime.launch import Ranks, launched, run_until_done
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts, load_placement, load_plan
 from mstarc_runtime.request import Asked, PreparedRequest, prepare, read_request_file
 from mstarc_runtime.settings import read_settings
 from mstarc_runtime.weights.progress import progress_to
 
 _INTERRUPTED = 130
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise RuntimeFailure(
-            "MS9010", message, helps=["`mstarc run --help` shows what can be asked"]
-        )
+# A terminal that goes away, or a supervisor that stops us, is as a person who does.
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs and returns the exit status."""
-    # A terminal that goes away, or a supervisor that stops us, is as a person who does.
-    signal.signal(signal.SIGTERM, _interrupt)
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    for number in _ENDING:
+        signal.signal(number, _interrupt)
     try:
-        return _run(_parse(given))
+        return _run(parse_arguments(sys.argv[1:] if arguments is None else arguments))
     except RuntimeFailure as failure:
         say(render(failure))
-        return 1 if failure.code.startswith("MS92") else 2
+        return _status(failure)
     except KeyboardInterrupt:
         say("interrupted: all processes have ended, and no half file is left")
         return _INTERRUPTED
-    except BrokenPipeError:
-        return 2
     except Exception:
-        traceback.print_exc()
+        with suppress(OSError):
+            traceback.print_exc()
         say("error: the runtime failed, not your plan; the lines above say where")
         return 2
 
 
 def say(text: str) -> None:
-    """A line for people."""
-    print(text, file=sys.stderr, flush=True)
+    """A line for people. Where nobody can read it, the work goes on."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    # A second Ctrl-C must not stop what cleans up after the first.
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
-
-
-def _parse(arguments: list[str]) -> argparse.Namespace:
-    parser = _Parser(prog="mstarc run", description="Execute a plan.")
-    parser.add_argument("plan", type=Path, help="the folder that `mstarc compile` wrote")
-    parser.add_argument("--placement", metavar="NAME", help="where it runs, e.g. `cpu` or `2xcpu`")
-    parser.add_argument("--request", type=Path, metavar="FILE", help="a JSON file of requests")
-    parser.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an input of one request: a text, a path of a recording, or @FILE for a text's file",
-    )
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--want", action="append", default=[], metavar="OUTPUT")
-    parser.add_argument("--out", type=Path, metavar="PATH", help="a folder, or a .wav file")
-    parser.add_argument("--seed", type=int, metavar="N")
-    parser.add_argument(
-        "--deterministic",
-        action=argparse.BooleanOptionalAction,
-        help="a request's bytes do not depend on others (the default on CPUs)",
-    )
-    parser.add_argument("--threads", type=int, default=DEFAULT_THREADS, help="of each rank")
-    parser.add_argument(
-        "--tile-rows", type=int, default=DEFAULT_TILE_ROWS, help="rows of a deterministic step"
-    )
-    parser.add_argument(
-        "--weights",
-        action="append",
-        default=[],
-        metavar="NODE=SOURCE",
-        help="other weights for a node, e.g. `lm=random:7` or `lm=./folder`",
-    )
-    parser.add_argument("--start-timeout", type=float, default=START_TIMEOUT_S, metavar="SECONDS")
-    if arguments[:1] == ["run"]:
-        arguments = arguments[1:]
-    return parser.parse_args(arguments)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -114,24 +75,28 @@ def _run(options: argparse.Namespace) -> int:
         one.admit(plan)  # what can't be taken is said before weights are loaded
         for note in one.notes:
             say(f"note: {note}")
-    if options.threads < 1 or options.tile_rows < 1:
-        raise RuntimeFailure("MS9010", "`--threads` and `--tile-rows` are at least 1")
+    sources = dict(name_and_value(text, "--weights") for text in options.weights)
+    for name in sources:
+        plan.check_node(name)
     settings = RunSettings(
         cache_dir=read_settings().cache_dir,
         deterministic=options.deterministic,
         threads=options.threads,
         tile_rows=options.tile_rows,
-        sources=dict(_pair(text, "--weights") for text in options.weights),
+        sources=sources,
     )
     targets = _targets(plan, prepared, options.out)
-    with launched(
-        plan,
-        placement,
-        settings=settings,
-        progress=progress_to(),
-        say=say,
-        start_timeout_s=options.start_timeout,
-    ) as ranks:
+    with (
+        _folders_for(targets),
+        launched(
+            plan,
+            placement,
+            settings=settings,
+            progress=progress_to(),
+            say=say,
+            start_timeout_s=options.start_timeout,
+        ) as ranks,
+    ):
         return _answer(ranks, prepared, targets)
 
 
@@ -151,22 +116,28 @@ def _answer(ranks: Ranks, prepared: list[PreparedRequest], targets: list[Target]
             if answer.ended_s is None:
                 answer.abort()
         raise
-    status = 0
-    for answer in answers:
+    _say_how_they_ended(answers, prepared)
+    return max(0 if answer.failure is None else _status(answer.failure) for answer in answers)
+
+
+def _say_how_they_ended(answers: list[Answer], prepared: list[PreparedRequest]) -> None:
+    failed: dict[str, list[str]] = {}
+    for answer, one in zip(answers, prepared, strict=True):
         if answer.failure is not None:
-            head = f"request {answer.name}: " if answer.name else ""
-            say(head + render(answer.failure))
-            status = max(status, 2 if ranks.conductor.broken or _is_ours(answer.failure) else 1)
+            failed.setdefault(render(answer.failure), []).append(answer.name)
             continue
         say(summary(answer))
+        for output in sorted(one.wants - answer.outputs):
+            say(f"note: `{output}` is empty")
         for path in answer.written:
             say(f"wrote {path}")
-    return status
+    for text, names in failed.items():
+        say(f"{'; '.join(f'request {name}' for name in names)}: {text}" if names[0] else text)
 
 
-def _is_ours(failure: RuntimeFailure) -> bool:
-    """Whether the job could not be done, rather than the request not be taken."""
-    return failure.code in ("MS9002", "MS9003") or failure.code.startswith(("MS91", "MS93"))
+def _status(failure: RuntimeFailure) -> int:
+    """1: a request can't be taken. 2: the job could not be done, a file can't be read, say."""
+    return 1 if failure.code.startswith("MS92") and failure.code != "MS9201" else 2
 
 
 def _canceller(conductor: Conductor, number: int) -> Callable[[RuntimeFailure], None]:
@@ -184,9 +155,9 @@ def _placement_name(plan: LoadedPlan, given: str | None) -> str:
 def _asked(options: argparse.Namespace) -> list[Asked]:
     inputs = {}
     for text in options.input:
-        name, value = _pair(text, "--input")
+        name, value = name_and_value(text, "--input")
         inputs[name] = {"file": value[1:]} if value.startswith("@") else value
-    values = dict(_pair(text, "--option") for text in options.option)
+    values = dict(name_and_value(text, "--option") for text in options.option)
     if options.request is None:
         if not inputs:
             return []
@@ -204,20 +175,13 @@ def _asked(options: argparse.Namespace) -> list[Asked]:
     ]
 
 
-def _pair(text: str, option: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise RuntimeFailure("MS9010", f"`{option} {text}` is not of the form NAME=VALUE")
-    return name, value
-
-
 def _targets(plan: LoadedPlan, prepared: list[PreparedRequest], out: Path | None) -> list[Target]:
-    """Where each request's files go. Fails with MS9003 or MS9010."""
+    """Where each request's files go. Fails with MS9010 or MS9214."""
     if out is None:
         if any(output.type.startswith("audio(") for output in plan.outputs):
             say("note: sound is made and not kept; `--out PATH` writes it")
         return [Target() for _ in prepared]
-    if out.suffix == ".wav":
+    if out.suffix == ".wav" and not os.path.isdir(out):
         sounds = [o.name for o in plan.outputs if o.type.startswith("audio(")]
         if len(prepared) > 1 or len(sounds) != 1:
             raise RuntimeFailure(
@@ -228,9 +192,7 @@ def _targets(plan: LoadedPlan, prepared: list[PreparedRequest], out: Path | None
                 ],
                 helps=["name a folder"],
             )
-        make_folder(out.parent)
         return [Target(file=out)]
-    make_folder(out)
     if len(prepared) == 1:
         return [Target(folder=out)]
     names = [one.name for one in prepared]
@@ -238,6 +200,26 @@ def _targets(plan: LoadedPlan, prepared: list[PreparedRequest], out: Path | None
     if twice:
         raise RuntimeFailure("MS9214", f"two requests are named `{sorted(twice)[0]}`")
     return [Target(folder=out / name) for name in names]
+
+
+@contextmanager
+def _folders_for(targets: list[Target]) -> Iterator[None]:
+    """Makes the folders of answers; afterwards those of them that stayed empty are gone.
+
+    Fails with MS9002 or MS9003.
+    """
+    folders = [target.inside for target in targets if target.inside is not None]
+    # Not `Path.exists`, which raises where one may not look.
+    around = {parent for folder in folders for parent in (folder, *folder.parents)}
+    made = [folder for folder in sorted(around, reverse=True) if not os.path.exists(folder)]
+    try:
+        for folder in folders:
+            make_folder(folder)
+        yield
+    finally:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def _say_what_it_serves(plan: LoadedPlan, placement: PlacementFacts) -> None:

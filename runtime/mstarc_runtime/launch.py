@@ -55,7 +55,9 @@ class Ranks(Protocol):
 
     def wait(self, timeout_s: float) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self, *, at_once: bool = False) -> None:
+        """Ends what runs; `at_once` without waiting for the step that it is at."""
+        ...
 
 
 class LocalRanks:
@@ -109,7 +111,7 @@ class LocalRanks:
     def wait(self, timeout_s: float) -> None:
         self._mailbox.wait(timeout_s)
 
-    def close(self) -> None:
+    def close(self, *, at_once: bool = False) -> None:
         for pool in self._pools:
             pool.close()
 
@@ -234,8 +236,10 @@ def launched(
         )
     try:
         yield ranks
-    finally:
-        ranks.close()
+    except BaseException:
+        ranks.close(at_once=True)
+        raise
+    ranks.close()
 
 
 def run_until_done(ranks: Ranks) -> None:

@@ -85,10 +85,23 @@ class LoadedPlan:
     inputs: tuple[Declared, ...]
     outputs: tuple[Declared, ...]
     options: tuple[Declared, ...]
+    nodes: tuple[str, ...]
     via_nodes: Mapping[str, ViaNode]
     placements: tuple[str, ...]
     request_class: type[Any]
     machines: ModuleType
+
+    def check_node(self, name: str) -> None:
+        """Fails with MS9010 if the plan has no node `name`."""
+        if name in self.nodes:
+            return
+        near = difflib.get_close_matches(name, self.nodes, n=3)
+        raise RuntimeFailure(
+            "MS9010",
+            f"the plan has no node `{name}`",
+            notes=[f"it has {', '.join(f'`{n}`' for n in self.nodes)}"],
+            helps=[f"did you mean {' or '.join(f'`{n}`' for n in near)}?"] if near else [],
+        )
 
     def check(self, request: Any) -> None:
         """Raises RequestRefused."""
@@ -116,6 +129,7 @@ def load_plan(folder: Path) -> LoadedPlan:
             inputs=tuple(_declared(entry) for entry in content["inputs"]),
             outputs=outputs,
             options=tuple(_declared(entry) for entry in content["options"]),
+            nodes=tuple(node["name"] for node in content["nodes"]),
             via_nodes={
                 node["name"]: _via_node(node) for node in content["nodes"] if node["name"] in used
             },

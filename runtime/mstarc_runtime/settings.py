@@ -28,12 +28,19 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
 
 
 def _cache_dir(value: str | None) -> Path:
+    try:
+        path = Path("~/.cache/mstarc" if value is None else value).expanduser()
+    except RuntimeError as error:
+        raise RuntimeFailure(
+            "MS9001",
+            "there is no home folder to keep weights in",
+            helps=[f"set `{CACHE_VARIABLE}` to the absolute path of a folder"],
+        ) from error
     if value is None:
-        return Path.home() / ".cache" / "mstarc"
-    path = Path(value).expanduser()
+        return path
     if not value.strip() or not path.is_absolute():
         raise _bad(CACHE_VARIABLE, value, "an absolute path of a folder")
-    if path.exists() and not path.is_dir():
+    if os.path.exists(path) and not os.path.isdir(path):
         raise _bad(CACHE_VARIABLE, value, "a folder, and this is a file")
     return path
 

@@ -139,9 +139,16 @@ def test_what_keeps_a_worker_from_starting_is_told_with_its_code(
     assert caught.value.code == "MS9008"
 
 
-@pytest.mark.parametrize("placement", ["cpu", "2xcpu"])
+@pytest.mark.parametrize(
+    ("placement", "ends"),
+    [
+        ("cpu", [signal.SIGINT]),
+        ("2xcpu", [signal.SIGINT, signal.SIGINT]),  # a person who presses Ctrl-C twice
+        ("2xcpu", [signal.SIGHUP]),  # a terminal that is closed
+    ],
+)
 def test_an_interrupt_leaves_no_process_and_no_file(
-    plan_folder: Path, tmp_path: Path, placement: str
+    plan_folder: Path, tmp_path: Path, placement: str, ends: list[signal.Signals]
 ) -> None:
     out = tmp_path / "out"
     temporary = tmp_path / "t"
@@ -149,14 +156,32 @@ def test_an_interrupt_leaves_no_process_and_no_file(
     process = start(plan_folder, out, placement, temporary)
     children = child_ids(process.pid)
     assert len(children) == (2 if placement == "2xcpu" else 0)
-    process.send_signal(signal.SIGINT)
+    for number in ends:
+        process.send_signal(number)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130, said
     assert "interrupted" in said
-    assert list(out.iterdir()) == []
+    assert not out.exists()
     assert list(temporary.iterdir()) == []
     for child in children:
         assert not Path(f"/proc/{child}").exists()
+
+
+def test_an_interrupt_while_torch_is_loaded_shows_no_trace(plan_folder: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-v", "-m", "mstarc_runtime", str(plan_folder), "--input", "prompt=hi"],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'runtime'}"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    while "import 'torch._C" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=30)[1]
+    assert process.returncode == 130
+    assert said.endswith("interrupted\n")
+    assert "Traceback" not in said
 
 
 def test_ranks_whose_conductor_is_killed_end_and_remove_their_sockets(

@@ -114,6 +114,7 @@ class Rig:
                 for name, kind in outputs.items()
             ),
             options=(),
+            nodes=(),
             via_nodes={},
             placements=("test",),
             request_class=lambda **given: given,  # type: ignore[arg-type]

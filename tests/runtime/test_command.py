@@ -1,10 +1,14 @@
 """What bad invocations, plans and requests get: a code, an exit status, and nothing half done."""
 
+import errno
 import json
+import os
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
 
+from mstarc_runtime.answer import TextPrinter
 from mstarc_runtime.command import main
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.media.audio import WavWriter
@@ -35,10 +39,18 @@ CASES: dict[str, tuple[list[str], str, int, str]] = {
     "kind": (["--input", "prompt=hi", "--option", "max_tokens=many"], "MS9213", 1, "`int`"),
     "domain": (["--input", "prompt=hi", "--option", "temperature=9"], "MS9213", 1, "0.0 .. 2.0"),
     "output": (["--input", "prompt=hi", "--want", "speach"], "MS9215", 1, "`speech`"),
-    "no file": (["--request", "nowhere.json"], "MS9201", 1, "nowhere.json"),
+    "no file": (["--request", "nowhere.json"], "MS9201", 2, "nowhere.json"),
     "form": (["--input", "prompt"], "MS9010", 2, "NAME=VALUE"),
-    "flag": (["--placment", "cpu"], "MS9010", 2, "--help"),
-    "input file": (["--input", "prompt=@nowhere.txt"], "MS9201", 1, "nowhere.txt"),
+    "flag": (["--placment", "cpu"], "MS9010", 2, "did you mean `--placement`"),
+    "word": (["--input", "prompt=hi", "more"], "MS9010", 2, "`more` is one word too many"),
+    "number": (["--input", "prompt=hi", "--seed", "one"], "MS9010", 2, "`--seed`: invalid int"),
+    "node": (
+        ["--input", "prompt=hi", "--weights", "codecs=random"],
+        "MS9010",
+        2,
+        "no node `codecs`",
+    ),
+    "input file": (["--input", "prompt=@nowhere.txt"], "MS9201", 2, "nowhere.txt"),
     "threads": (["--input", "prompt=hi", "--threads", "0"], "MS9010", 2, "at least 1"),
 }
 
@@ -151,4 +163,43 @@ def test_a_full_disk_leaves_nothing_and_is_said(
     given = ["--input", "prompt=hi", "--option", "max_tokens=40", "--threads", "1"]
     assert main([str(plan), "--placement", "cpu", *given, "--out", str(out)]) == 2
     assert "MS9002" in capsys.readouterr().err
-    assert list(out.iterdir()) == []
+    assert not out.exists()
+
+
+def test_folders_that_were_made_for_nothing_are_gone_and_others_stay(
+    plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    # Too few tokens for one window of the codec: no sound.
+    given = ["--input", "prompt=hi", "--option", "max_tokens=8", "--threads", "1"]
+    assert main([str(plan), "--placement", "cpu", *given, "--out", str(there / "a" / "b")]) == 0
+    assert "note: `speech` is empty" in capsys.readouterr().err
+    assert list(there.iterdir()) == []
+
+
+def test_a_folder_whose_name_looks_like_a_file_is_a_folder(plan: Path, tmp_path: Path) -> None:
+    out = tmp_path / "all.wav"
+    out.mkdir()
+    given = ["--input", "prompt=hi", "--option", "max_tokens=40", "--threads", "1"]
+    assert main([str(plan), "--placement", "cpu", *given, "--out", str(out)]) == 0
+    assert [path.name for path in out.iterdir()] == ["speech.wav"]
+
+
+class _Full(StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_text_that_can_not_be_printed_is_said_with_a_code() -> None:
+    printer = TextPrinter(_Full())
+    with pytest.raises(RuntimeFailure, match="MS9002"):
+        printer.piece("reply", "hello")
+    printer.end_line()
+
+
+def test_letters_that_a_terminal_does_not_have_are_replaced() -> None:
+    content = BytesIO()
+    printer = TextPrinter(TextIOWrapper(content, encoding="ascii"))
+    printer.piece("reply", "añ")
+    assert content.getvalue() == b"reply: a?"

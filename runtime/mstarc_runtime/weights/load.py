@@ -65,7 +65,7 @@ def load(
         _check_left_over(module, wanted, where, folder)
         for own, names in wanted.items():
             parts = [_read(name, where, own, folder, under) for name in _as_tuple(names)]
-            value = parts[0] if len(parts) == 1 else torch.cat(parts)
+            value = parts[0] if len(parts) == 1 else _joined(parts, _as_tuple(names), own)
             _assign(module, own, value, names, device)
 
 
@@ -121,6 +121,19 @@ def _read(
     shard, full_name = where[name]
     tensor: Tensor = shard.get_tensor(full_name)
     return tensor
+
+
+def _joined(parts: list[Tensor], names: tuple[str, ...], own: str) -> Tensor:
+    rows = {tuple(part.shape[1:]) for part in parts}
+    if len(rows) == 1 and all(part.dim() for part in parts):
+        return torch.cat(parts)
+    shapes = [f"`{name}` is {list(part.shape)}" for name, part in zip(names, parts, strict=True)]
+    raise RuntimeFailure(
+        "MS9105",
+        f"the tensors of the parameter `{own}` can't be joined",
+        notes=[", ".join(shapes)],
+        helps=["the checkpoint and its config.json are not of one model"],
+    )
 
 
 def _assign(

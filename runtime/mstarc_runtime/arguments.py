@@ -1,0 +1,92 @@
+"""The words of `mstarc run` → its options; a wrong word → MS9010 and the nearest right one."""
+
+import argparse
+import difflib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from mstarc_runtime.assembly import DEFAULT_THREADS, DEFAULT_TILE_ROWS
+from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.launch import START_TIMEOUT_S
+
+_HELP = "`mstarc run --help` shows what can be asked"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        said = re.sub(r"^argument (\S+): ", r"`\1`: ", message.replace("'", "`"))
+        raise RuntimeFailure("MS9010", said, helps=[_HELP])
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options that are given, and the others' defaults. Fails with MS9010."""
+    parser = _parser()
+    given = list(arguments)
+    options, unknown = parser.parse_known_args(given[1:] if given[:1] == ["run"] else given)
+    if unknown:
+        raise _unknown(unknown[0], re.findall(r"--[a-z-]+", parser.format_usage()))
+    if options.plan is None:
+        helps = ["`mstarc compile SPEC -o PLAN` makes one", _HELP]
+        raise RuntimeFailure("MS9010", "there is no plan to run", helps=helps)
+    for name in ("threads", "tile_rows", "start_timeout"):
+        if not getattr(options, name) >= 1:
+            said = f"`--{name.replace('_', '-')}` is at least 1"
+            raise RuntimeFailure("MS9010", said, helps=[_HELP])
+    return options
+
+
+def name_and_value(text: str, option: str) -> tuple[str, str]:
+    """`NAME=VALUE` in its parts. Fails with MS9010."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise RuntimeFailure(
+            "MS9010", f"`{option} {text}` is not of the form NAME=VALUE", helps=[_HELP]
+        )
+    return name, value
+
+
+def _unknown(word: str, options: Sequence[str]) -> RuntimeFailure:
+    if not word.startswith("-"):
+        return RuntimeFailure("MS9010", f"`{word}` is one word too many", helps=[_HELP])
+    name = word.partition("=")[0]
+    near = difflib.get_close_matches(name, options, n=3)
+    helps = [f"did you mean {' or '.join(f'`{n}`' for n in near)}?"] if near else []
+    return RuntimeFailure("MS9010", f"there is no option `{name}`", helps=[*helps, _HELP])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="mstarc run", description="Execute a plan.", allow_abbrev=False)
+    parser.add_argument("plan", type=Path, nargs="?", help="the folder that `mstarc compile` wrote")
+    parser.add_argument("--placement", metavar="NAME", help="where it runs, e.g. `cpu` or `2xcpu`")
+    parser.add_argument("--request", type=Path, metavar="FILE", help="a JSON file of requests")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an input of one request: a text, a path of a recording, or @FILE for a text's file",
+    )
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--want", action="append", default=[], metavar="OUTPUT")
+    parser.add_argument("--out", type=Path, metavar="PATH", help="a folder, or a .wav file")
+    parser.add_argument("--seed", type=int, metavar="N")
+    parser.add_argument(
+        "--deterministic",
+        action=argparse.BooleanOptionalAction,
+        help="a request's bytes do not depend on others (the default on CPUs)",
+    )
+    parser.add_argument("--threads", type=int, default=DEFAULT_THREADS, help="of each rank")
+    parser.add_argument(
+        "--tile-rows", type=int, default=DEFAULT_TILE_ROWS, help="rows of a deterministic step"
+    )
+    parser.add_argument(
+        "--weights",
+        action="append",
+        default=[],
+        metavar="NODE=SOURCE",
+        help="other weights for a node, e.g. `lm=random:7` or `lm=./folder`",
+    )
+    parser.add_argument("--start-timeout", type=float, default=START_TIMEOUT_S, metavar="SECONDS")
+    return parser
