@@ -24,7 +24,7 @@ from mstarc.ir.exprs import (
     Unary,
 )
 from mstarc.ir.graph import Call, Emit, Send, Stream
-from mstarc.ir.types import DimConst, DType, TensorType, Type
+from mstarc.ir.types import DimConst, DType, OptionalType, TensorType, Type
 from mstarc.ir.walking import locals_of, subexpressions
 from mstarc.plan.actions import EmitValue, SendItem, substitute
 from mstarc.plan.refuse import not_built
@@ -108,6 +108,13 @@ class EffectFlattener:
     def argument(self, argument: Expr, scope: Scope, call: Call, name: str, type_: Type) -> Expr:
         """An argument of a call: what admission can compute becomes an option of the request."""
         value = self.flattener.expr(argument, scope)
+        if self._may_be_none(value) and isinstance(type_, OptionalType):
+            raise not_built(
+                "an argument that may be none",
+                call.span,
+                f"`{name}` of `{call.node}.{call.op}` is `{spec_expr(argument)}`",
+                "call the op under `when` with the value, and else with `none`",
+            )
         if isinstance(value, Const | Option | LetRef | Input | Local):
             return value
         host = self.flattener.signatures.is_host(call.node)
@@ -134,6 +141,12 @@ class EffectFlattener:
             else "an argument that is no value as it stands",
             call.span,
             f"`{name}` of `{call.node}.{call.op}` is `{spec_expr(argument)}`",
+        )
+
+    def _may_be_none(self, value: Expr) -> bool:
+        """Whether nothing may have been set: a variable of which some way leaves none."""
+        return isinstance(value, Local) and isinstance(
+            self.flattener.types.get(value.name), OptionalType
         )
 
     def _slices_by_pass(self, value: Expr) -> bool:
