@@ -7,7 +7,6 @@ template engine and no graph library.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from pprint import pformat
 from time import perf_counter
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -206,7 +205,7 @@ def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
         version=__version__,
         weights=sizes.weights if sizes is not None else (),
     )
-    if plan is None or job.ends_after("plan", lambda: pformat(plan) + "\n"):
+    if plan is None or job.ends_after("plan", lambda: _laid_out(plan)):
         return job.outcome()
     return job.outcome(job.run("emit", render, plan, mir=print_program(program)))
 
@@ -234,6 +233,12 @@ def picture_of(
         job.sink.report(found)
         return job.outcome()
     return found, program
+
+
+def _laid_out(plan: object) -> str:
+    from pprint import pformat  # loaded here: few look at a plan this way
+
+    return pformat(plan) + "\n"
 
 
 def check_plan(folder: str, files: Mapping[str, bytes]) -> Outcome:
@@ -279,7 +284,6 @@ def _typed(spec: SourceFile, sizes: "SizesFile | None", job: "_Job") -> "Typed |
 
 def _run_passes(program: "Program", target: "PassContext", job: "_Job") -> "Program | None":
     """The program as it is placed on one target; none after an error."""
-    from mstarc.ir.text import print_program
     from mstarc.passes.pipeline import pass_names, run_pipeline
 
     last = job.options.stop_after if job.options.stop_after in pass_names() else None
@@ -287,6 +291,8 @@ def _run_passes(program: "Program", target: "PassContext", job: "_Job") -> "Prog
     def observe(name: str, after: "Program", seconds: float) -> None:
         job.seconds.append((name, seconds))
         if job.options.dump_after == name:
+            from mstarc.ir.text import print_program
+
             job.dump += print_program(after)
 
     return run_pipeline(program, target, stop_after=last, observe=observe)

@@ -1,6 +1,5 @@
 """`mstarc lint specs/`: errors, and opinions that can be turned off."""
 
-import difflib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -42,7 +41,11 @@ def _words(context: click.Context, option: click.Parameter, values: Sequence[str
 
 @click.command("lint")
 @click.argument(
-    "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
+    "paths",
+    nargs=-1,
+    required=True,
+    type=click.Path(readable=False, path_type=Path),
+    metavar="PATH...",
 )
 @click.option("--select", multiple=True, callback=_words, metavar="LINTS", help="Run only these.")
 @click.option("--ignore", multiple=True, callback=_words, metavar="LINTS", help="Leave these out.")
@@ -152,6 +155,8 @@ def _put(files: LintFiles, changed: Mapping[str, SourceFile]) -> None:
 
 
 def _difference(old: SourceFile, new: SourceFile) -> list[str]:
+    import difflib  # loaded here: most runs change nothing
+
     return list(
         difflib.unified_diff(
             old.text.splitlines(keepends=True),
