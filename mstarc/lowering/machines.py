@@ -9,6 +9,7 @@ from typing import assert_never
 
 from mstarc.ir import exprs as ir_exprs
 from mstarc.ir import graph as ir
+from mstarc.ir.types import OptionalType
 from mstarc.lowering.calls import Sites, lower_call
 from mstarc.lowering.contexts import lower_fork, lower_mark, lower_release
 from mstarc.lowering.declarations import lower_policy
@@ -39,7 +40,10 @@ class _MachineLowering:
     def machine(self) -> ir.Machine:
         machine = self._machine
         for symbol, type_ in self._typed.registers.get(machine.name.text, {}).items():
-            value = ir.Value(name=self._names.new(symbol.name), type=self._types.type(type_))
+            lowered = self._types.type(type_)
+            if symbol in self._typed.unsure and not isinstance(lowered, OptionalType):
+                lowered = OptionalType(lowered)
+            value = ir.Value(name=self._names.new(symbol.name), type=lowered)
             self._registers[value.name] = value
             self._locals[symbol] = ir_exprs.Local(value.name)
         condition = None

@@ -50,4 +50,5 @@ def check(resolved: Resolved, sink: DiagnosticSink, sizes: Sizes = _NO_SIZES) ->
         contexts=state.contexts,
         policies=state.policies,
         registers=state.registers,
+        unsure=frozenset(state.unsure),
     )

@@ -39,6 +39,7 @@ class State:
     contexts: dict[ast.Node, str] = field(default_factory=dict)
     policies: dict[ast.Each, PolicyInfo] = field(default_factory=dict)
     registers: dict[str, dict[Symbol, Type]] = field(default_factory=dict)
+    unsure: set[Symbol] = field(default_factory=set)
     compared: dict[str, list[tuple[str, int | float | bool | str]]] = field(default_factory=dict)
     scopes: int = 0
     fresh: dict[tuple[ast.Node, DimVar], DimVar] = field(default_factory=dict)

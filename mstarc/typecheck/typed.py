@@ -172,7 +172,8 @@ class Typed:
     `types` holds the type of every expression, and of every name that is set where it is set.
     `arguments` gives a call's arguments in the order of the parameters, defaults filled in.
     `contexts` gives the context of each op call on a kv_cache node, and of each fork's ends.
-    `registers` are the values of each machine with their types, in order of first setting.
+    `registers` are the values of each machine with their types, in order of first setting; `unsure`
+    are values that are read where they may be none.
     """
 
     resolved: Resolved
@@ -187,3 +188,4 @@ class Typed:
     contexts: Mapping[ast.Node, str]
     policies: Mapping[ast.Each, PolicyInfo]
     registers: Mapping[str, Mapping[Symbol, Type]]
+    unsure: frozenset[Symbol]

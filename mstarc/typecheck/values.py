@@ -221,6 +221,7 @@ class Values:
         if held is not None:
             if self.state.logic.implies(env.facts, held.present):
                 return held.type
+            self.state.unsure.add(symbol)
             return optional(held.type)
         lost = env.lost.get(symbol)
         if lost is None:
