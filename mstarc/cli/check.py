@@ -12,7 +12,11 @@ from mstarc.diagnostics import DiagnosticSink
 
 @click.command("check")
 @click.argument(
-    "plans", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PLAN..."
+    "plans",
+    nargs=-1,
+    required=True,
+    type=click.Path(readable=False, path_type=Path),
+    metavar="PLAN...",
 )
 @format_option
 def command(plans: tuple[Path, ...], output_format: str | None) -> int:

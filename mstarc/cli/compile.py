@@ -22,11 +22,11 @@ from mstarc.diagnostics import DiagnosticSink
 
 
 @click.command("compile")
-@click.argument("spec", type=click.Path(path_type=Path))
+@click.argument("spec", type=click.Path(readable=False, path_type=Path))
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=click.Path(readable=False, path_type=Path),
     help="The plan's folder. [default: NAME.plan]",
 )
 @placement_option

@@ -20,7 +20,7 @@ from mstarc.diagnostics import DiagnosticSink
 
 
 @click.command("dump")
-@click.argument("spec", type=click.Path(path_type=Path))
+@click.argument("spec", type=click.Path(readable=False, path_type=Path))
 @stage_option("--after", required=True, help="The stage or pass whose result to print.")
 @placement_option
 @deployment_option

@@ -2,16 +2,16 @@
 
 import shlex
 import sys
-import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from mstarc import __version__
-from mstarc.cli.output import is_coloured
+from mstarc.cli.output import EXIT_UNABLE, is_coloured
 from mstarc.diagnostics import Diagnostic, InternalError, Label, did_you_mean
-from mstarc.diagnostics.render import Report
+from mstarc.diagnostics.render import FORMATS, Report
 from mstarc.source import SourceFile, Span
 
 EXIT_INTERRUPTED = 130
@@ -52,6 +52,8 @@ def _or(names: Sequence[str]) -> str:
 
 def failure_report(error: Exception, arguments: Sequence[str]) -> Report:
     """A mistake of ours: the stage, the spec's line where it is known, and how to report it."""
+    import traceback  # loaded here: most commands do not fail
+
     cause = error.__cause__ or error
     last = traceback.extract_tb(cause.__traceback__)[-1]
     where = f"{Path(last.filename).name}:{last.lineno} in {last.name}"
@@ -100,3 +102,17 @@ def interrupted() -> int:
     """Ctrl-C: one line, and the exit code that shells know."""
     print("interrupted", file=sys.stderr)
     return EXIT_INTERRUPTED
+
+
+def no_output(error: OSError) -> int:
+    """Stdout cannot be written, so stderr has why; the exit code."""
+    found = Diagnostic(
+        code="MS0004",
+        message="stdout could not be written",
+        primary=NOWHERE,
+        notes=((error.strerror or type(error).__name__).lower(),),
+    )
+    with suppress(OSError):
+        sys.stderr.write(FORMATS["human"](_report(found, "write to stdout")))
+        sys.stderr.flush()
+    return EXIT_UNABLE

@@ -16,7 +16,11 @@ from mstarc.source import SourceFile
 
 @click.command("fmt")
 @click.argument(
-    "specs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPEC..."
+    "specs",
+    nargs=-1,
+    required=True,
+    type=click.Path(readable=False, path_type=Path),
+    metavar="SPEC...",
 )
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file would change.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from mstarc.codegen.integrity import is_part_of_plan
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
 from mstarc.source import SourceFile, Span
 
@@ -11,6 +10,12 @@ from mstarc.source import SourceFile, Span
 def read_source(path: Path, sink: DiagnosticSink) -> SourceFile | None:
     """The text at `path`, or none and a finding (MS0002, MS0003)."""
     name = shown_path(path)
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        note = "its name is not in UTF-8, and plans and reports are"
+        _report(sink, "MS0002", name, f"`{name}` could not be read", note)
+        return None
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -40,6 +45,9 @@ def read_folder(folder: Path, sink: DiagnosticSink) -> dict[str, bytes] | None:
         note = "it is not a folder" if folder.exists() else "no such folder"
         _report(sink, "MS0008", name, f"`{name}` is not a plan", note)
         return None
+    # Loaded here: other commands read no plans.
+    from mstarc.codegen.integrity import is_part_of_plan
+
     files = {}
     for path in sorted(folder.rglob("*")):
         inside = PurePosixPath(path.relative_to(folder).as_posix())
@@ -55,12 +63,20 @@ def read_folder(folder: Path, sink: DiagnosticSink) -> dict[str, bytes] | None:
 
 
 def shown_path(path: Path) -> str:
-    """`path` as we show it: relative to the working folder where it lies inside, with `/`."""
-    absolute = path.absolute()
-    here = Path.cwd()
-    return (absolute.relative_to(here) if absolute.is_relative_to(here) else path).as_posix()
+    """`path` as we show it: relative to the working folder where it lies inside, with `/`.
+
+    What is not UTF-8 in it is replaced: it could not be written anywhere.
+    """
+    try:
+        here = Path.cwd()
+        absolute = path.absolute()
+    except FileNotFoundError:  # the working folder was removed
+        absolute = here = path
+    shown = absolute.relative_to(here) if absolute.is_relative_to(here) and path != here else path
+    return shown.as_posix().encode(errors="replace").decode()
 
 
 def _report(sink: DiagnosticSink, code: str, path: str, message: str, note: str) -> None:
-    place = Label(span=Span(path=path, start=0, end=0))
+    # The label is for formats of one line: no text is there to draw it under.
+    place = Label(span=Span(path=path, start=0, end=0), text=note)
     sink.report(Diagnostic(code=code, message=message, primary=place, notes=(note,)))

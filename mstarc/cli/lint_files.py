@@ -72,7 +72,7 @@ def model_of(spec: SourceFile) -> str | None:
 
 def _listed(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
     """Every file once, with whether it is named itself. Hidden folders are left out."""
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for path in paths:
         inside = [path] if not path.is_dir() else sorted(path.rglob("*"))
         for file in inside:
@@ -80,7 +80,7 @@ def _listed(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
             hidden = any(part.startswith(".") for part in below)
             known = file.suffix in (".mstar", *_YAML) and file.is_file()
             if file == path or (known and not hidden):
-                resolved = file.absolute()
+                resolved = shown_path(file)
                 if resolved not in seen:
                     seen.add(resolved)
                     yield file, file == path

@@ -2,16 +2,19 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from types import MappingProxyType
 
 import click
 
 from mstarc import __version__
-from mstarc.cli.failures import failure_report, interrupted, usage_report
+from mstarc.cli.failures import failure_report, interrupted, no_output, usage_report
 from mstarc.cli.output import EXIT_OK, EXIT_UNABLE, print_report
+from mstarc.cli.streams import drop_output, prepare_streams
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
@@ -58,17 +61,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # A command ends soon. Searching its trees for circles, and taking them apart at the end node by
     # node, would be a third of `mstarc lint`.
     gc.disable()
+    prepare_streams()
+    # Whoever ends us, what is half written is removed as after Ctrl-C.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     code = run_command(sys.argv[1:] if arguments is None else arguments)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with suppress(OSError):
+        sys.stderr.flush()
     os._exit(code)
 
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command and give back its exit code. Nothing escapes but what ends the process."""
     try:
-        result = mstarc.main(args=list(arguments), prog_name="mstarc", standalone_mode=False)
+        code = _run(arguments)
         sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of a pipe went away (`mstarc explain MS0101 | head -1`): nothing to report.
+        drop_output()
+        return EXIT_OK
+    except OSError as error:
+        if not _is_of_a_stream(error):
+            raise
+        drop_output()
+        return no_output(error)
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    try:
+        result = mstarc.main(args=list(arguments), prog_name="mstarc", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         print(error.format_message())
         return EXIT_UNABLE
@@ -78,13 +100,13 @@ def run_command(arguments: Sequence[str]) -> int:
         return interrupted()
     except KeyboardInterrupt:
         return interrupted()
-    except BrokenPipeError:
-        # The reader of a pipe went away (`mstarc explain MS0101 | head -1`): nothing to report,
-        # and Python's own flush at exit must not find the closed pipe again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
     except Exception as error:
-        if os.environ.get("MSTARC_TRACEBACK"):
+        if os.environ.get("MSTARC_TRACEBACK") or _is_of_a_stream(error):
             raise
         return print_report(failure_report(error, arguments), "human")
     return result if isinstance(result, int) else EXIT_OK
+
+
+def _is_of_a_stream(error: Exception) -> bool:
+    """Whether stdout could not be written: files of commands are reported where they are used."""
+    return isinstance(error, OSError) and error.filename is None

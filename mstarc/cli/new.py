@@ -8,8 +8,8 @@ import click
 
 from mstarc.cli.inputs import shown_path
 from mstarc.cli.output import EXIT_OK, combined_report, format_option, print_report, progress
-from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
-from mstarc.source import Span
+from mstarc.cli.replace import create_file
+from mstarc.diagnostics import DiagnosticSink
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 # What the file that is copied calls its model.
@@ -21,7 +21,7 @@ _PLACEHOLDER = "my_model"
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(readable=False, path_type=Path, dir_okay=False),
     help="The file to write. [default: NAME.mstar]",
 )
 @format_option
@@ -32,19 +32,7 @@ def command(name: str, output: Path | None, output_format: str | None) -> int:
     path = output if output is not None else Path(f"{name}.mstar")
     sink = DiagnosticSink()
     shown = shown_path(path)
-    try:
-        # Never over a file that is there.
-        with path.open("x", encoding="utf-8", newline="") as file:
-            file.write(starting_spec(name))
-    except OSError as error:
-        sink.report(
-            Diagnostic(
-                code="MS0004",
-                message=f"`{shown}` could not be written",
-                primary=Label(span=Span(path=shown, start=0, end=0)),
-                notes=((error.strerror or type(error).__name__).lower(),),
-            )
-        )
+    create_file(path, starting_spec(name), sink)
     code = print_report(combined_report(sink, [], f"write `{shown}`"), output_format)
     if code == EXIT_OK:
         progress(f"wrote {shown}")

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -78,5 +79,6 @@ def is_coloured() -> bool:
 
 
 def progress(text: str) -> None:
-    """Say on stderr what is being done."""
-    print(text, file=sys.stderr, flush=True)
+    """Say on stderr what is being done. Where nobody can read it, the work goes on."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mstarc.cli.inputs import shown_path
+from mstarc.cli.replace import not_written
 from mstarc.codegen.write import is_replaceable, write_plan
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
 from mstarc.source import Span
@@ -27,13 +28,8 @@ def save_plan(files: Mapping[str, str], folder: Path, sink: DiagnosticSink) -> N
             return
         write_plan(files, folder)
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        where = f": {error.filename}" if error.filename else ""
-        sink.report(
-            Diagnostic(
-                code="MS0004",
-                message=f"the plan could not be written to `{name}`",
-                primary=place,
-                notes=(f"{reason}{where}", "what was there before is as it was"),
-            )
-        )
+        text = f"the plan could not be written to `{name}`"
+        notes = ["what was there before is as it was"]
+        if error.filename and Path(error.filename) in folder.absolute().parents:
+            notes.insert(0, f"it is about `{shown_path(Path(error.filename))}`")
+        sink.report(not_written(name, text, error, *notes))

@@ -33,7 +33,7 @@ def deployment_option(command: Command) -> Command:
         "--deployment",
         "deployments",
         multiple=True,
-        type=click.Path(path_type=Path),
+        type=click.Path(readable=False, path_type=Path),
         metavar="FILE",
         help="A deployment file that says where nodes run; may be given again.",
     )(command)
@@ -43,7 +43,7 @@ def sizes_option(command: Command) -> Command:
     """`--sizes`."""
     return click.option(
         "--sizes",
-        type=click.Path(path_type=Path),
+        type=click.Path(readable=False, path_type=Path),
         metavar="FILE",
         help="Sizes that replace config values: a .yaml, or a checkpoint's config.json.",
     )(command)

@@ -1,6 +1,5 @@
 """`mstarc show specs/orpheus.mstar decode --as mermaid`: draw a model or a part of one."""
 
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -17,17 +16,18 @@ from mstarc.cli.output import (
     print_report,
     progress,
 )
+from mstarc.cli.replace import replace_file
 from mstarc.cli.settings import deployment_option, placement_option, read_inputs, sizes_option
-from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
+from mstarc.diagnostics import DiagnosticSink
 from mstarc.ir.graph import Program
-from mstarc.show.blocks import Picture
-from mstarc.source import SourceFile, Span
+from mstarc.show.picture import Picture
+from mstarc.source import SourceFile
 
 _WIDTH_OF_FILES = 100
 
 
 @click.command("show")
-@click.argument("spec", type=click.Path(path_type=Path))
+@click.argument("spec", type=click.Path(readable=False, path_type=Path))
 @click.argument("name", required=False, metavar="[WALK|MACHINE]")
 @click.option(
     "--as",
@@ -40,7 +40,7 @@ _WIDTH_OF_FILES = 100
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(readable=False, path_type=Path, dir_okay=False),
     help="A file to write. [default: stdout]",
 )
 @placement_option
@@ -79,7 +79,7 @@ def command(
     if output is None:
         sys.stdout.write(text)
         return EXIT_OK
-    _write(output, text, sink)
+    replace_file(output, text, sink)
     code = print_report(combined_report(sink, [], attempt), output_format)
     if code == EXIT_OK:
         progress(f"wrote {shown_path(output)}")
@@ -108,21 +108,3 @@ def _drawn(
     from mstarc.show.forms import FORMS
 
     return FORMS[form](picture)
-
-
-def _write(path: Path, text: str, sink: DiagnosticSink) -> None:
-    staged = path.with_name(f".{path.name}.new")
-    try:
-        staged.write_text(text, encoding="utf-8", newline="")
-        os.replace(staged, path)
-    except OSError as error:
-        staged.unlink(missing_ok=True)
-        name = shown_path(path)
-        sink.report(
-            Diagnostic(
-                code="MS0004",
-                message=f"`{name}` could not be written",
-                primary=Label(span=Span(path=name, start=0, end=0)),
-                notes=((error.strerror or type(error).__name__).lower(),),
-            )
-        )
