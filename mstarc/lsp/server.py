@@ -5,6 +5,7 @@ opinions and what only the whole text shows follow when the author rests.
 """
 
 import asyncio
+import contextlib
 import gc
 from urllib.parse import unquote, urlsplit
 
@@ -13,10 +14,11 @@ from pygls.exceptions import JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 
 from mstarc import __version__, driver
+from mstarc.diagnostics import Diagnostic, InternalError, Label
 from mstarc.lsp import actions, complete, hints, hover, outline, rename, wire
 from mstarc.lsp.documents import Document
 from mstarc.lsp.index import name_at
-from mstarc.source import Span
+from mstarc.source import SourceFile, Span
 
 REST_S = 0.35
 """After so long without a keystroke the author rests."""
@@ -50,18 +52,23 @@ class Server(LanguageServer):
 
     def publish(self, uri: str) -> None:
         """Tell the editor what is wrong, as far as it is known at once."""
-        document = self.documents[uri]
-        self._publish(uri, document)
+        self._publish(uri, self.documents[uri])
 
     def publish_whole(self, uri: str) -> None:
         """Tell the editor all that is wrong."""
         document = self.documents[uri]
-        document.lint()
+        # What fails here fails in `_publish` as well, which says so.
+        with contextlib.suppress(InternalError):
+            document.lint()
         self._publish(uri, document)
 
     def _publish(self, uri: str, document: Document) -> None:
-        found = document.diagnostics
         source = document.source
+        try:
+            found = document.diagnostics
+        except InternalError as error:
+            # The author's next keystroke may be one that we can bear.
+            found = (_our_mistake(error, source),)
         self.text_document_publish_diagnostics(
             lsp.PublishDiagnosticsParams(
                 uri=uri,
@@ -253,6 +260,17 @@ def _add_changes(server: Server) -> None:
         if every is not None and (only is None or any(k.startswith("source") for k in only)):
             answers.append(wire.action(every, source, uri, lsp.CodeActionKind.SourceFixAll))
         return answers
+
+
+def _our_mistake(error: InternalError, source: SourceFile) -> Diagnostic:
+    """What is shown where the compiler fails."""
+    return Diagnostic(
+        code="MS0900",
+        message="the compiler failed, not your spec",
+        primary=Label(span=error.span or Span(path=source.path, start=0, end=0)),
+        notes=(f"it happened in the stage `{error.stage}`: {error}",),
+        helps=("report it with the spec and the output of the language server",),
+    )
 
 
 def _path(uri: str) -> str:

@@ -7,9 +7,9 @@ from lsprotocol import types as lsp
 
 from mstarc.diagnostics import CATALOG, Diagnostic, Edit, Label
 from mstarc.lsp.actions import Action
-from mstarc.lsp.complete import Item
 from mstarc.lsp.hints import Hint
 from mstarc.lsp.hover import HoverText
+from mstarc.lsp.items import Item
 from mstarc.lsp.outline import Entry
 from mstarc.lsp.positions import Place, offset_at, place_at, places_of
 from mstarc.source import SourceFile, Span

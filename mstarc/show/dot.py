@@ -1,7 +1,7 @@
 """A picture as a DOT graph, for Graphviz."""
 
-from mstarc.show.blocks import Block, Picture
 from mstarc.show.flow import Edge, Frame, Point, flow
+from mstarc.show.picture import Block, Picture
 
 _FILLS = {"kv_cache": "#e0e7ff", "stateless": "#ccfbf1", "host": "#fef3c7"}
 _STYLES = {

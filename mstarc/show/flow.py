@@ -5,7 +5,7 @@ from dataclasses import field
 from typing import Literal, TypeAlias
 
 from mstarc.records import dataclass
-from mstarc.show.blocks import Block, Picture
+from mstarc.show.picture import Block, Picture
 
 EdgeKind: TypeAlias = Literal["order", "next", "again", "stream", "output"]
 

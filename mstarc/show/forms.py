@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from mstarc.show.blocks import Picture
 from mstarc.show.dot import dot
 from mstarc.show.mermaid import mermaid
+from mstarc.show.picture import Picture
 from mstarc.show.svg import svg
 
 Form: TypeAlias = Callable[[Picture], str]

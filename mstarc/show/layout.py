@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from mstarc.records import dataclass
-from mstarc.show.blocks import Block
+from mstarc.show.picture import Block
 
 LETTER = 7.0
 """The width of a letter of the drawing's font, about."""

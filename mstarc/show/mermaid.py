@@ -1,7 +1,7 @@
 """A picture as a Mermaid flowchart, which Markdown pages on many sites draw."""
 
-from mstarc.show.blocks import Block, Picture
 from mstarc.show.flow import Edge, Flow, Frame, Point, flow
+from mstarc.show.picture import Block, Picture
 
 _ARROWS = {"order": "-->", "next": "==>", "again": "-.->", "stream": "-.->", "output": "-->"}
 _CLASSES = (

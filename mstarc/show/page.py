@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from mstarc.ir.graph import Program
-from mstarc.show.blocks import Picture
+from mstarc.show.picture import Picture
 from mstarc.show.toy import ToyRun, toy_runs
 from mstarc.show.trace import Event
 from mstarc.source import SourceFile

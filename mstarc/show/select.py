@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from mstarc.diagnostics import Diagnostic, Label, did_you_mean
 from mstarc.ir.graph import Program
-from mstarc.show.blocks import Block, Picture, picture, walk_block
+from mstarc.show.blocks import picture, walk_block
+from mstarc.show.picture import Block, Picture
 from mstarc.source import Span
 
 

@@ -2,8 +2,8 @@
 
 from xml.sax.saxutils import escape, quoteattr
 
-from mstarc.show.blocks import Picture
 from mstarc.show.layout import LETTER, NOTE, PAD, STATE_GAP, TITLE, Placed, every, label, placed
+from mstarc.show.picture import Picture
 
 MARGIN = 28.0
 HEAD = 44.0

@@ -10,7 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from mstarc.codegen.views.amounts import amount_of_bytes
-from mstarc.show.blocks import Block, Picture
+from mstarc.show.picture import Block, Picture
 
 _STYLES = {"kv_cache": "bold blue", "stateless": "bold cyan", "host": "bold yellow"}
 _ENGINES = {"kv_cache": "KV cache", "stateless": "no state", "host": "host"}
