@@ -61,17 +61,25 @@ class RuleContext:
         )
 
     def whole_lines(self, span: Span) -> Span:
-        """`span`, and the rest of its lines where nothing but a comment stands there.
+        """What a fix should remove for a declaration at `span`.
 
-        What a fix should remove, so that no empty line is left.
+        It is the lines that it has to itself, with the `##` lines before it, which would else
+        describe what comes next, and one of two empty lines that would meet.
         """
         text = self.source.text
         start = text.rfind("\n", 0, span.start) + 1
         end = text.find("\n", span.end)
         end = len(text) if end < 0 else end + 1
-        before, after = text[start : span.start], text[span.end : end].strip()
-        if before.strip() or (after and not after.startswith("#")):
+        after = text[span.end : end].strip()
+        if text[start : span.start].strip() or (after and not after.startswith("#")):
             return span
+        while start > 0:
+            before = text.rfind("\n", 0, start - 1) + 1
+            if not text[before:start].strip().startswith("##"):
+                break
+            start = before
+        if text[end : end + 1] == "\n" and text[:start].endswith(("\n\n", "{\n")):
+            end += 1
         return Span(path=span.path, start=start, end=end)
 
 
