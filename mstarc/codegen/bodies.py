@@ -9,7 +9,9 @@ from mstarc.ir.types import Type
 from mstarc.plan.actions import (
     Action,
     CallOp,
+    ClearContext,
     EmitValue,
+    ForkContext,
     Gather,
     Keep,
     Move,
@@ -21,7 +23,7 @@ from mstarc.plan.actions import (
     definitions_of,
 )
 from mstarc.plan.naming import attribute, identifier
-from mstarc.plan.plan import Constant, RankPlan, RunStep, Variable
+from mstarc.plan.plan import Constant, Grow, RankPlan, RunStep, Variable
 from mstarc.plan.signatures import Signatures, has_free_dim
 from mstarc.plan.step_facts import defined_in, used_in
 from mstarc.plan.words import type_text
@@ -57,14 +59,30 @@ class BodyWriter:
     def prepare(self, step: RunStep) -> tuple[str, ...]:
         """The lines of a step's prepare method; none where it needs none."""
         lines = []
-        for grow in step.grows:
-            rows = str(grow.rows) if grow.of is None else f"self.{attribute(grow.of)}.lengths(b)"
-            arguments = ["b", rows]
-            contexts = self.signatures.nodes[grow.node].contexts
-            if contexts and grow.context != contexts[0].name:
-                arguments.append(f"context={pyrepr(grow.context)}")
-            lines.append(f"        self.{attribute(grow.node)}.grow({', '.join(arguments)})")
+        for item in step.prepares:
+            head = f"self.{attribute(item.node)}"
+            match item:
+                case ForkContext(source=source, target=target):
+                    code = f"{head}.fork(b, {pyrepr(source)}, {pyrepr(target)})"
+                case ClearContext(context=context):
+                    code = f"{head}.clear(b, {pyrepr(context)})"
+                case Grow():
+                    method = "grow" if item.kept else "peek"
+                    code = layout_call(f"{head}.{method}", self._rows(item), INDENT)
+            lines.append(f"{' ' * INDENT}{code}")
         return tuple(lines)
+
+    def _rows(self, grow: Grow) -> list[str]:
+        rows = str(grow.rows) if grow.of is None else f"self.{attribute(grow.of)}.lengths(b)"
+        arguments = ["b", rows]
+        contexts = self.signatures.nodes[grow.node].contexts
+        if contexts and grow.context != contexts[0].name:
+            arguments.append(f"context={pyrepr(grow.context)}")
+        if isinstance(grow.advance, int):
+            arguments.append(f"advance={grow.advance}")
+        elif grow.advance is not None:
+            arguments.append(f"advance=self.{attribute(grow.advance)}.numbers(b)")
+        return arguments
 
     def constant(self, const: Const) -> str:
         """The attribute of a config list on the device."""
@@ -195,6 +213,8 @@ class _DeviceBody(_Body):
                 self.add(code, depth=depth)
             case Repeat():
                 self._repeat(action, depth)
+            case ForkContext() | ClearContext():
+                pass
 
     def name_of_collector(self, name: str) -> str:
         return self.writer.variables[name].local
@@ -208,6 +228,8 @@ class _DeviceBody(_Body):
                 packed = has_free_dim(parameter.type) and self._is_kv(call)
                 text = f"b.{'packed' if packed else 'stacked'}({text})"
             arguments.append(text)
+        if call.context is not None:
+            arguments.append(f"context={pyrepr(call.context)}")
         results = ["_" if name is None else self.name(name) for name in call.results]
         head = f"self.{attribute(call.node)}.{identifier(call.op)}"
         if any(name is not None for name in call.results):
@@ -306,5 +328,5 @@ class _HostBody(_Body):
                 targets = ", ".join(self.name(name) for name, _ in pairs)
                 values = ", ".join(self.exprs.render(value) for _, value in pairs)
                 self.add(f"{targets} = {values}")
-            case SendItem() | Test() | Reset() | Gather() | Keep() | Repeat():
+            case _:
                 raise AssertionError(f"no host action: {action}")

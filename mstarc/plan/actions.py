@@ -13,12 +13,16 @@ from mstarc.ir.walking import locals_of, map_expr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOp:
-    """An op of a node. A result that nobody takes is None."""
+    """An op of a node, on a context other than its first where one is named.
+
+    A result that nobody takes is None.
+    """
 
     node: str
     op: str
     arguments: tuple[Expr, ...]
     results: tuple[str | None, ...]
+    context: str | None = None
     site: str
     line: int
     text: str
@@ -109,7 +113,39 @@ class Repeat:
     text: str
 
 
-Action = CallOp | Move | Read | SendItem | EmitValue | Test | Reset | Gather | Keep | Repeat
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkContext:
+    """In front of the step: `target` holds what `source` holds, and shares its pages."""
+
+    node: str
+    source: str
+    target: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearContext:
+    """In front of the step: the context is empty."""
+
+    node: str
+    context: str
+    text: str
+
+
+Action = (
+    CallOp
+    | Move
+    | Read
+    | SendItem
+    | EmitValue
+    | Test
+    | Reset
+    | Gather
+    | Keep
+    | Repeat
+    | ForkContext
+    | ClearContext
+)
 
 
 def expressions_of(action: Action) -> tuple[Expr, ...]:
@@ -125,7 +161,7 @@ def expressions_of(action: Action) -> tuple[Expr, ...]:
             return (value,)
         case Test(condition=condition):
             return () if condition is None else (condition,)
-        case Read() | Reset() | Repeat():
+        case Read() | Reset() | Repeat() | ForkContext() | ClearContext():
             return ()
         case _:
             assert_never(action)
@@ -163,6 +199,8 @@ def definitions_of(action: Action) -> tuple[str, ...]:
         case Repeat(collects=collects):
             return collects
         case SendItem() | EmitValue() | Test() | Gather() | Keep():
+            return ()
+        case ForkContext() | ClearContext():
             return ()
         case _:
             assert_never(action)
@@ -217,6 +255,8 @@ def map_action(action: Action, names: dict[str, str]) -> Action:
                 body=without_empty(tuple(map_action(a, names) for a in action.body)),
                 collects=tuple(map(new, action.collects)),
             )
+        case ForkContext() | ClearContext():
+            return action
         case _:
             assert_never(action)
 

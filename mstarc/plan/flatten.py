@@ -17,7 +17,7 @@ from collections import Counter
 from typing import assert_never
 
 from mstarc.diagnostics import InternalError
-from mstarc.ir.exprs import Const, Expr, Local
+from mstarc.ir.exprs import Const, Expr, Local, Shape, Slice
 from mstarc.ir.graph import (
     Assign,
     Call,
@@ -44,6 +44,7 @@ from mstarc.ir.graph import (
 from mstarc.ir.types import Type
 from mstarc.ir.walking import definitions_of, statements_of
 from mstarc.plan.actions import CallOp, Move, Read, SendItem, substitute
+from mstarc.plan.contexts import ContextFlattener
 from mstarc.plan.draft import Drafting, Place
 from mstarc.plan.effects import EffectFlattener
 from mstarc.plan.loops import LoopFlattener
@@ -51,7 +52,7 @@ from mstarc.plan.parts import PartsFlattener
 from mstarc.plan.plan import Derived
 from mstarc.plan.refuse import not_built
 from mstarc.plan.scope import Scope
-from mstarc.plan.signatures import Signatures
+from mstarc.plan.signatures import Signatures, has_free_dim
 from mstarc.plan.turns import Turns, is_static
 from mstarc.plan.words import (
     call_text,
@@ -61,8 +62,6 @@ from mstarc.source import SourceFile, Span
 
 _CONSTRUCTS: dict[type, str] = {
     MarkStream: "`mark`",
-    Fork: "`fork`",
-    Release: "`release`",
     Pull: "`pull`",
 }
 
@@ -91,6 +90,7 @@ class Flattener:
         self.loops = LoopFlattener(self)
         self.effects = EffectFlattener(self)
         self.parts = PartsFlattener(self)
+        self.contexts = ContextFlattener(self)
         self.drafting = Drafting(
             signatures,
             {site: region.name for region in program.regions for site in region.sites},
@@ -224,7 +224,11 @@ class Flattener:
                 self.parts.each_part(statement, scope)
             case Match():
                 self.parts.match(statement, scope)
-            case MarkStream() | Fork() | Release() | Pull():
+            case Fork():
+                self.contexts.fork(statement, scope)
+            case Release():
+                self.contexts.release(statement, scope)
+            case MarkStream() | Pull():
                 raise not_built(_CONSTRUCTS[type(statement)], statement.span)
             case _:
                 assert_never(statement)
@@ -239,24 +243,55 @@ class Flattener:
             )
         contexts = self.signatures.nodes[call.node].contexts
         first = contexts[0].name if contexts else call.context
-        if call.context not in (None, first):
-            raise not_built(f"a call on the context `{call.context}`", call.span)
         parameters = self.signatures.ops[call.node, call.op].parameters
         arguments = tuple(
             self.effects.argument(argument, scope, call, parameter.name, parameter.type)
             for parameter, argument in zip(parameters, call.arguments, strict=True)
         )
+        arguments = self._packable(call, arguments, scope)
         results = tuple(None if r is None else self.define(r, scope) for r in call.results)
         op = CallOp(
             node=call.node,
             op=call.op,
             arguments=arguments,
             results=results,
+            context=None if call.context == first else call.context,
             site=call.site,
             line=self.line(call.span),
             text=call_text(call),
         )
         self.drafting.call(call, op, scope.place)
+
+    def _packable(self, call: Call, arguments: tuple[Expr, ...], scope: Scope) -> tuple[Expr, ...]:
+        """Arguments that are rows of a KV cache are values: reshaped ones are made in front.
+
+        A step lays all requests' rows one behind the other, where nothing can be joined any more.
+        """
+        op = self.signatures.ops[call.node, call.op]
+        if self.signatures.nodes[call.node].engine != "kv_cache":
+            return arguments
+        reshaped = {
+            parameter.name: Value(name=f"{call.site}.{parameter.name}", type=parameter.type)
+            for parameter, argument in zip(op.parameters, arguments, strict=True)
+            if has_free_dim(parameter.type) and isinstance(argument, Shape | Slice)
+        }
+        if not reshaped:
+            return arguments
+        drafting, line = self.drafting, self.line(call.span)
+        draft = drafting.device(call.ranks[0], scope.place, line)
+        if any(self.signatures.nodes[made.node].engine == "kv_cache" for made in draft.calls):
+            drafting.start("device", call.ranks[0], scope.place, line)
+        names = {name: self.define(value, scope) for name, value in reshaped.items()}
+        self.hints.update({variable: name for name, variable in names.items()})
+        given = dict(zip((p.name for p in op.parameters), arguments, strict=True))
+        pairs = tuple((variable, given[name]) for name, variable in names.items())
+        text = ", ".join(f"{name} = {spec_expr(given[name])}" for name in names)
+        drafting.add(Move(pairs=pairs, text=text))
+        drafting.start("device", call.ranks[0], scope.place, line)
+        return tuple(
+            Local(names[p.name]) if p.name in names else argument
+            for p, argument in zip(op.parameters, arguments, strict=True)
+        )
 
     def _run(self, run: Run, scope: Scope) -> None:
         walk = self.walks[run.walk]

@@ -7,10 +7,12 @@ that are alive there travel. A value that outlives a step gets a register (of fi
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from mstarc.analysis.bounds import upper_bound
 from mstarc.diagnostics import InternalError
 from mstarc.ir.graph import Machine, Placement, Program, Region
+from mstarc.plan.actions import CallOp
 from mstarc.plan.draft import Draft, Goto, Label
 from mstarc.plan.flatten import Flattener
 from mstarc.plan.holdings import Holdings, rank_plan
@@ -19,6 +21,7 @@ from mstarc.plan.naming import attribute, step_names, variable_names
 from mstarc.plan.plan import (
     BranchPlan,
     DonePlan,
+    Grow,
     HopPlan,
     LoopTarget,
     MachineStart,
@@ -37,9 +40,10 @@ from mstarc.plan.signatures import Signatures, has_unknown_dim, static_bytes
 from mstarc.plan.step_facts import (
     defined_in,
     emits_of,
-    grows_of,
+    nodes_of,
     packed_of,
     passes_in,
+    prepares_of,
     sends_of,
     used_in,
     why_eager,
@@ -94,6 +98,14 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
         )
     alive: frozenset[str] = frozenset().union(*flow.live_in.values())
     captured = _captured(flow, program)
+    signatures = Signatures(program)
+    # Page tables are the host's: it must know by how much positions move.
+    advances = {
+        grow.advance
+        for draft in flow.drafts
+        for grow in prepares_of(tuple(draft.actions), signatures)
+        if isinstance(grow, Grow)
+    }
     variables = {}
     for group, (name, local) in names.items():
         type_ = flattener.types[group]
@@ -101,6 +113,8 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
         storage: Storage = "local"
         if name in bounds:
             storage = "collector"
+        elif name in advances:
+            storage = "values"
         elif name in alive:
             fits = size is not None and (size <= REGISTER_BYTES or name in captured)
             storage = "register" if fits else "values"
@@ -247,6 +261,7 @@ class Numbering:
         live_in = flow.flow.live_in[id(draft)]
         live_out = flow.flow.live_out[id(draft)]
         defined, used = defined_in(actions), used_in(actions)
+        loads = tuple(name for name in used if name in live_in)
         return RunStep(
             id=self.ids[draft],
             name=flow.names[draft],
@@ -255,15 +270,15 @@ class Numbering:
             role=draft.role,
             section=section,
             line=draft.line,
-            nodes=tuple(dict.fromkeys(call.node for call in calls)),
+            nodes=nodes_of(actions),
             actions=actions,
-            loads=tuple(name for name in used if name in live_in),
+            loads=loads,
             stores=tuple(name for name in flow.kept(defined) if name in live_out),
             packed=() if host else packed_of(actions, signatures),
-            rows=None if host else (signatures.rows_together(calls) or "one"),
+            rows=None if host else self._rows(calls, loads, flow),
             region=region.name if region is not None else None,
             buckets=region.buckets if region is not None else ((1,) if unknown else ()),
-            grows=() if host else grows_of(actions, signatures),
+            prepares=() if host else prepares_of(actions, signatures),
             reads=draft.reads,
             drained=None if draft.drained is None else self._to(draft, draft.drained, flow),
             sends=sends_of(actions),
@@ -272,6 +287,14 @@ class Numbering:
             then=self._target(draft, flow),
             why="host" if host else why_eager(calls, region, signatures),
         )
+
+    def _rows(
+        self, calls: list[CallOp], loads: tuple[str, ...], flow: MachineFlow
+    ) -> Literal["one", "packed", "shaped"]:
+        if not calls and any(flow.variables[name].storage == "values" for name in loads):
+            # Nothing but shapes says which requests may be stacked.
+            return "shaped"
+        return self.signatures.rows_together(calls) or "one"
 
     def _region(self, draft: Draft) -> Region | None:
         sites = {call.site for call in draft.calls}

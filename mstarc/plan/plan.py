@@ -12,7 +12,7 @@ from typing import Any, Literal
 from mstarc.ir.exprs import Expr
 from mstarc.ir.graph import Node, PagePool, Placement, Policy, Program, Stream, Tail
 from mstarc.ir.types import TensorType, Type
-from mstarc.plan.actions import Action
+from mstarc.plan.actions import Action, ClearContext, ForkContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,13 +131,20 @@ Target = int | LoopTarget
 class Grow:
     """Room in a node's context for a call: `rows` a request, or as many as `of` has there.
 
-    `of` names a variable that is kept between steps, or a stream whose chunk is meant.
+    `of` names a variable that is kept between steps, or a stream whose chunk is meant. Rows that
+    are not `kept` are attended by their own call alone. `advance` is by how much positions move
+    instead: a number, or a variable that the host knows.
     """
 
     node: str
     context: str
     rows: int
     of: str | None = None
+    kept: bool = True
+    advance: int | str | None = None
+
+
+Prepared = Grow | ForkContext | ClearContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +161,8 @@ class RunStep:
 
     `loads` are variables that the step takes from where they are kept, `stores` those that it puts
     there, `packed` those whose rows lie one behind the other. `rows`, `region`, `buckets` and
-    `grows` are a device step's. `passes` are loops whose pass number it needs. `why` is why no
-    region holds it; empty where one does.
+    `prepares` (what is done before it is launched) are a device step's. `passes` are loops whose
+    pass number it needs. `why` is why no region holds it; empty where one does.
     """
 
     id: int
@@ -173,7 +180,7 @@ class RunStep:
     rows: Literal["one", "packed", "shaped"] | None
     region: str | None
     buckets: tuple[int, ...]
-    grows: tuple[Grow, ...]
+    prepares: tuple[Prepared, ...]
     reads: tuple[str, ...]
     drained: int | None
     sends: tuple[tuple[str, int], ...]

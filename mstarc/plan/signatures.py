@@ -81,6 +81,11 @@ class Signatures:
         stateless = [c for c in calls if self.nodes[c.node].engine == "stateless"]
         if kv and any(self.has_free_shapes(c) for c in stateless):
             return None
+        if "packed" in kv:
+            # One call a context: the rows of two are not laid out at once.
+            held = [(c.node, c.context) for c in calls if self.nodes[c.node].engine == "kv_cache"]
+            if len(set(held)) < len(held):
+                return None
         layouts: dict[str, Layout] = {}
         for call in calls:
             for index, argument in enumerate(call.arguments):

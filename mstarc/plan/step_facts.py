@@ -1,8 +1,10 @@
 """What a step sends, emits, reads and needs, from its actions."""
 
 from collections.abc import Iterable, Set
+from dataclasses import replace
 
 from mstarc.ir.exprs import Const, Expr, Local, LoopIndex, PartAttribute, TableItem
+from mstarc.ir.folding import fold
 from mstarc.ir.graph import Region
 from mstarc.ir.text import format_dim
 from mstarc.ir.types import DimConst, TensorType
@@ -10,7 +12,9 @@ from mstarc.ir.walking import locals_of, subexpressions
 from mstarc.plan.actions import (
     Action,
     CallOp,
+    ClearContext,
     EmitValue,
+    ForkContext,
     Move,
     Read,
     Repeat,
@@ -18,9 +22,12 @@ from mstarc.plan.actions import (
     definitions_of,
     expressions_of,
     known_of,
+    substitute,
 )
-from mstarc.plan.plan import Grow
+from mstarc.plan.plan import Grow, Prepared
+from mstarc.plan.refuse import not_built
 from mstarc.plan.signatures import Signatures, has_free_dim, has_unknown_dim
+from mstarc.plan.words import spec_expr
 
 
 def defined_in(actions: tuple[Action, ...]) -> list[str]:
@@ -119,28 +126,41 @@ def packed_of(actions: tuple[Action, ...], signatures: Signatures) -> tuple[str,
     return tuple(name for name, is_packed in packed.items() if is_packed)
 
 
-def grows_of(actions: tuple[Action, ...], signatures: Signatures) -> tuple[Grow, ...]:
-    """The rows that calls write to contexts, in order; what is known adds up."""
+def nodes_of(actions: tuple[Action, ...]) -> tuple[str, ...]:
+    """The nodes that actions call, or whose contexts they fork or empty, each once."""
+    found: list[str] = []
+    for action in actions:
+        if isinstance(action, CallOp | ForkContext | ClearContext):
+            found.append(action.node)
+        elif isinstance(action, Repeat):
+            found += nodes_of(action.body)
+    return tuple(dict.fromkeys(found))
+
+
+def prepares_of(actions: tuple[Action, ...], signatures: Signatures) -> tuple[Prepared, ...]:
+    """What becomes of contexts, in order: forks, releases, rows that calls write or attend."""
     lengths: dict[str, Grow | None] = {}
     chunks = {action.result: action.stream for action in actions if isinstance(action, Read)}
-    grows: list[Grow] = []
+    found: list[Prepared] = []
 
-    def source(node: str, context: str, value: Expr) -> Grow:
+    def source(value: Expr) -> tuple[int, str | None]:
         match value:
             case Const(tuple() as items):
-                return Grow(node=node, context=context, rows=len(items))
+                return len(items), None
             case Local(name):
                 known = lengths.get(name)
                 if known is not None:
-                    return Grow(node=node, context=context, rows=known.rows, of=known.of)
-                return Grow(node=node, context=context, rows=0, of=chunks.get(name, name))
+                    return known.rows, known.of
+                return 0, chunks.get(name, name)
             case _:
-                return Grow(node=node, context=context, rows=1)
+                return 1, None
 
     def visit(body: tuple[Action, ...], passes: int) -> None:
         for action in body:
             if isinstance(action, Repeat):
                 visit(action.body, passes * action.passes)
+            if isinstance(action, ForkContext | ClearContext):
+                found.append(action)
             if not isinstance(action, CallOp) or signatures.nodes[action.node].engine == "host":
                 continue
             op = signatures.op(action)
@@ -149,40 +169,69 @@ def grows_of(actions: tuple[Action, ...], signatures: Signatures) -> tuple[Grow,
                 for parameter, argument in zip(op.parameters, action.arguments, strict=True)
                 if has_free_dim(parameter.type)
             ]
+            rows, of = source(free[0]) if free else (1, None)
             for result in action.results:
                 if result is not None:
-                    lengths[result] = source("", "", free[0]) if free else None
-            cross = {c.name for c in signatures.nodes[action.node].contexts if c.cross is not None}
-            for context in written_contexts(action, signatures):
-                if context in cross:
-                    continue
-                rows = (
-                    source(action.node, context, free[0])
-                    if free
-                    else Grow(node=action.node, context=context, rows=1)
-                )
-                grows.append(
-                    Grow(node=rows.node, context=context, rows=rows.rows * passes, of=rows.of)
+                    length = Grow(node=action.node, context="", rows=rows, of=of)
+                    lengths[result] = length if free else None
+            advance = advance_of(action, signatures)
+            for context, kept in contexts_of(action, signatures):
+                found.append(
+                    Grow(
+                        node=action.node,
+                        context=context,
+                        rows=rows * passes,
+                        of=of,
+                        kept=kept,
+                        advance=advance,
+                    )
                 )
 
     visit(actions, 1)
-    return _added_up(grows)
+    return _added_up(found)
 
 
-def written_contexts(call: CallOp, signatures: Signatures) -> tuple[str, ...]:
-    """The contexts that a call writes."""
-    return signatures.op(call).writes
+def contexts_of(call: CallOp, signatures: Signatures) -> tuple[tuple[str, bool], ...]:
+    """The contexts that a call's rows stand in, and whether they stay there."""
+    node = signatures.nodes[call.node]
+    op = signatures.op(call)
+    cross = {context.name for context in node.contexts if context.cross is not None}
+    first = node.contexts[0].name if node.contexts else None
+    kept = bool(op.writes)
+    names = [name for name in (op.writes if kept else op.reads) if name not in cross]
+    return tuple((call.context or name if name == first else name, kept) for name in names)
 
 
-def _added_up(grows: list[Grow]) -> tuple[Grow, ...]:
-    added: list[Grow] = []
-    for grow in grows:
+def advance_of(call: CallOp, signatures: Signatures) -> int | str | None:
+    """By how much a call moves positions, where not by its rows."""
+    op = signatures.op(call)
+    if op.advance is None:
+        return None
+    given = {p.name: argument for p, argument in zip(op.parameters, call.arguments, strict=True)}
+    match fold(substitute(op.advance, given)):
+        case Const(int(value)):
+            return value
+        case Local(name):
+            return name
+        case other:
+            raise not_built(
+                "an `advance` that the host has to compute", op.span, f"`{spec_expr(other)}`"
+            )
+
+
+def _added_up(found: list[Prepared]) -> tuple[Prepared, ...]:
+    added: list[Prepared] = []
+    for item in found:
         last = added[-1] if added else None
-        same = last is not None and (last.node, last.context) == (grow.node, grow.context)
-        if last is not None and same and last.of is None and grow.of is None:
-            added[-1] = Grow(node=grow.node, context=grow.context, rows=last.rows + grow.rows)
+        if (
+            isinstance(last, Grow)
+            and isinstance(item, Grow)
+            and last.of is None
+            and replace(last, rows=item.rows) == item
+        ):
+            added[-1] = replace(last, rows=last.rows + item.rows)
         else:
-            added.append(grow)
+            added.append(item)
     return tuple(added)
 
 

@@ -25,9 +25,6 @@ def _check_node(node: Node) -> None:
     for context in node.contexts:
         if context.count is not None:
             raise not_built(f"an array of contexts, as `{context.name}`,", node.span)
-    for op in node.ops:
-        if op.advance is not None:
-            raise not_built("`advance`", op.span)
     for name, settings in node.samplers:
         for setting, value in settings:
             if not isinstance(value, Const | Option | LetRef):

@@ -344,6 +344,9 @@ class Values(Protocol):
     def lengths(self, batch: Batch) -> Sequence[int]:
         """Rows of each request."""
 
+    def numbers(self, batch: Batch) -> Sequence[int]:
+        """The value of each request, which is one whole number that the host knows."""
+
     def get(self, job: Job) -> Any: ...
 
     def set(self, job: Job, value: Any) -> None: ...
@@ -415,10 +418,32 @@ class Table(Protocol):
 
 
 class KVNode(Protocol):
-    """A node with KV contexts. Its ops are attributes: `op(batch, *arguments)`."""
+    """A node with KV contexts. Its ops are attributes: `op(batch, *arguments, context=…)`.
 
-    def grow(self, batch: Batch, rows: int | Sequence[int], context: str = "main") -> None:
-        """Room for that many more rows a request, before the step is launched."""
+    `grow`, `peek`, `fork` and `clear` stand in a step's `prepare`, in the order of the spec; the
+    forks and clears of a node in front of its calls. `context` names one that is not the first.
+    """
+
+    def grow(
+        self,
+        batch: Batch,
+        rows: int | Sequence[int],
+        context: str | None = None,
+        advance: int | Sequence[int] | None = None,
+    ) -> None:
+        """Room for that many more rows a request, before the step is launched.
+
+        `context`: not the first one. Positions move by `advance` instead of by the rows.
+        """
+
+    def peek(self, batch: Batch, rows: int | Sequence[int], context: str | None = None) -> None:
+        """Room for rows that only their own call attends, and that do not stay."""
+
+    def fork(self, batch: Batch, source: str, target: str) -> None:
+        """Lets `target` hold what `source` holds, on the same pages until one of them writes."""
+
+    def clear(self, batch: Batch, context: str) -> None:
+        """Empties a context."""
 
     def release(self, slot: int) -> None: ...
 
@@ -455,6 +480,7 @@ class Builder(Protocol):
         cross: Mapping[str, int],
         masks: Mapping[str, str],
         writes: Mapping[str, str],
+        reads: Mapping[str, str] = ...,
         samplers: tuple[Sampler, ...],
         op_sampler: Mapping[str, str],
         pages: int,

@@ -162,6 +162,10 @@ class Kept:
     def lengths(self, batch: ToyBatch) -> list[int]:
         return [len(self.value())]
 
+    def numbers(self, batch: ToyBatch) -> list[int]:
+        assert isinstance(self.value(), int)
+        return [self.value()]
+
     def reset(self, batch: ToyBatch) -> None:
         self.held = [()]
 
@@ -175,8 +179,9 @@ class Kept:
 class ToyRing:
     """A stream, whose chunks are those of the language's meaning."""
 
-    def __init__(self, name: str, policy: plan_api.Policy) -> None:
+    def __init__(self, name: str, policy: plan_api.Policy, item: tuple[int, ...]) -> None:
         self.name = name
+        self.item = item
         self.policy = Policy(
             kind=policy.kind,
             size=policy.size,
@@ -193,7 +198,8 @@ class ToyRing:
     def append(self, batch: ToyBatch, value: Any, where: Any = None, ends: Any = None) -> None:
         if where is None or plain(where):
             content, last = plain(value), plain(ends)
-            items = content if isinstance(content, tuple) else (content,)
+            several = isinstance(content, tuple) and self.item[:1] != (len(content),)
+            items = content if several else (content,)
             marks = last if isinstance(last, tuple) else (bool(last),) * len(items)
             self.history.items.extend(zip(items, marks, strict=True))
             batch.sent[self.name] = batch.sent.get(self.name, 0) + len(items)
@@ -251,10 +257,24 @@ class ToyNode:
         self.state: list[int] = []
         self.room: dict[str, int] = {}
 
-    def grow(self, batch: ToyBatch, rows: Any, context: str | None = None) -> None:
+    def grow(
+        self, batch: ToyBatch, rows: Any, context: str | None = None, advance: Any = None
+    ) -> None:
         name = context or self.first
         count = rows if isinstance(rows, int) else sum(rows)
         self.room[name] = self.room.get(name, 0) + count
+
+    def peek(self, batch: ToyBatch, rows: Any, context: str | None = None) -> None:
+        name = f"peek {context or self.first}"
+        count = rows if isinstance(rows, int) else sum(rows)
+        self.room[name] = self.room.get(name, 0) + count
+
+    def fork(self, batch: ToyBatch, source: str, target: str) -> None:
+        rows = self.contexts.setdefault(source, Rows()).rows
+        self.contexts[target] = Rows(list(rows))
+
+    def clear(self, batch: ToyBatch, context: str) -> None:
+        self.contexts[context] = Rows()
 
     @property
     def first(self) -> str:
@@ -268,24 +288,28 @@ class ToyNode:
         if op is None:
             raise AttributeError(name)
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: Any, context: str | None = None) -> Any:
             device = self.node.engine != "host"
             given = [plain(argument) for argument in (arguments[1:] if device else arguments)]
-            held = [
-                tuple(self.contexts.setdefault(c, Rows()).rows) for c in (*op.writes, *op.reads)
-            ]
+
+            def meant(name: str) -> str:
+                return context or name if name == self.first else name
+
+            written, seen = list(map(meant, op.writes)), list(map(meant, op.reads))
+            held = [tuple(self.contexts.setdefault(c, Rows()).rows) for c in (*written, *seen)]
             state = self.state if op.stateful else []
             seed = digest(self.node.name, op.name, given, held, state)
             sizes = sizes_of(op, given)
             if op.stateful:
                 self.state.append(seed)
             cross = {c.name for c in self.node.contexts if c.cross is not None}
-            for context in op.writes:
-                count = max(sizes.values(), default=1)
-                self.contexts[context].append(digest(seed, context, i) for i in range(count))
-                if context not in cross:
-                    self.room[context] = self.room.get(context, 0) - count
-                    assert self.room[context] >= 0, f"{self.node.name}.{op.name} has no room"
+            count = max(sizes.values(), default=1)
+            for name in written:
+                self.contexts[name].append(digest(seed, name, i) for i in range(count))
+            for name in written or [f"peek {name}" for name in seen]:
+                if name.removeprefix("peek ") not in cross:
+                    self.room[name] = self.room.get(name, 0) - count
+                    assert self.room[name] >= 0, f"{self.node.name}.{op.name} has no room"
             results = [
                 self.toys.value(result.type, digest(seed, index), sizes)
                 for index, result in enumerate(op.results)
@@ -335,9 +359,17 @@ class ToyBuilder:
 
     kv_cache = stateless = host = node
 
-    def ring(self, name: str, *, policy: plan_api.Policy, capacity: int, **_: Any) -> ToyRing:
+    def ring(
+        self,
+        name: str,
+        *,
+        item: tuple[int, ...],
+        policy: plan_api.Policy,
+        capacity: int,
+        **_: Any,
+    ) -> ToyRing:
         assert capacity >= policy.size
-        return self.request.ring(name, policy)
+        return self.request.ring(name, policy, item)
 
     def outbox(self, name: str, *, rank: int, **_: Any) -> "ToyOutbox":
         return ToyOutbox(self.request, name)
@@ -379,9 +411,9 @@ class ToyRequest:
         self.loops: dict[str, plan_api.Loop] = {}
         self.passes: dict[str, int] = {}
 
-    def ring(self, name: str, policy: plan_api.Policy) -> ToyRing:
+    def ring(self, name: str, policy: plan_api.Policy, item: tuple[int, ...]) -> ToyRing:
         if name not in self.rings:
-            self.rings[name] = ToyRing(name, policy)
+            self.rings[name] = ToyRing(name, policy, item)
         return self.rings[name]
 
     def emit(self, output: str, value: Any) -> None:

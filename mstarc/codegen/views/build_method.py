@@ -4,7 +4,8 @@ from mstarc.codegen.expressions import constant_name
 from mstarc.codegen.pyrepr import layout_call, layout_dict, layout_tuple, pyrepr
 from mstarc.diagnostics import InternalError
 from mstarc.ir.exprs import Const, Expr, LetRef, Option
-from mstarc.ir.graph import Context, Op, Policy, Tail
+from mstarc.ir.graph import Context, Mask, Op, Policy, Tail
+from mstarc.ir.text import format_dim
 from mstarc.ir.types import DimConst, TensorType
 from mstarc.plan.naming import attribute, identifier
 from mstarc.plan.plan import NodePlan, NodeWeights, OutboxPlan, RankPlan, RingPlan, Variable
@@ -119,8 +120,9 @@ def _kv_arguments(node: NodePlan, names: _Names) -> list[str]:
         f"head_dim={names.setting(settings['head_dim'])}",
         f"contexts={pyrepr(tuple(context.name for context in plain))}",
         f"cross={pyrepr({c.name: c.cross for c in contexts if c.cross is not None})}",
-        _dict("masks", [(op.name, op.mask.kind) for op in ops if op.mask is not None]),
+        _dict("masks", [(op.name, _mask(op.mask)) for op in ops if op.mask is not None]),
         _dict("writes", [(op.name, name) for op in ops for name in _written(op, plain)[:1]]),
+        *([_dict("reads", reads)] if (reads := _attended(ops, plain)) else []),
         f"samplers={layout_tuple(samplers, _DEPTH + 4, before=9, after=1) if samplers else '()'}",
         _dict("op_sampler", [(op.name, op.sampler) for op in spec.ops if op.sampler is not None]),
         f"pages={node.pool.pages}",
@@ -131,6 +133,17 @@ def _kv_arguments(node: NodePlan, names: _Names) -> list[str]:
 def _written(op: Op, plain: list[Context]) -> list[str]:
     """The contexts of its own rows that an op writes; a cross context is written by name."""
     return [name for name in op.writes if any(context.name == name for context in plain)]
+
+
+def _attended(ops: list[Op], plain: list[Context]) -> list[tuple[str, str]]:
+    """Ops that keep nothing, each with the context that it attends."""
+    names = [context.name for context in plain]
+    found = [(op, [n for n in op.reads if n in names]) for op in ops if not _written(op, plain)]
+    return [(op.name, reads[0]) for op, reads in found if reads]
+
+
+def _mask(mask: Mask) -> str:
+    return mask.kind if mask.size is None else f"{mask.kind}({format_dim(mask.size)})"
 
 
 def _dict(name: str, pairs: list[tuple[str, str]]) -> str:

@@ -3,7 +3,16 @@
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from mstarc.plan.actions import Action, CallOp, EmitValue, Repeat, SendItem, Test
+from mstarc.plan.actions import (
+    Action,
+    CallOp,
+    ClearContext,
+    EmitValue,
+    ForkContext,
+    Repeat,
+    SendItem,
+    Test,
+)
 from mstarc.plan.plan import BranchPlan, DonePlan, HopPlan, LoopTarget, RunStep, Step
 
 
@@ -38,7 +47,7 @@ def _statements(actions: tuple[Action, ...]) -> list[str]:
     texts: list[str] = []
     for action in actions:
         match action:
-            case CallOp(text=text):
+            case CallOp(text=text) | ForkContext(text=text) | ClearContext(text=text):
                 texts.append(text)
             case SendItem(text=text, masked=False):
                 texts.append(f"send {text}")

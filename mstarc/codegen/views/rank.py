@@ -228,7 +228,7 @@ class _RankWriter:
             f"name={pyrepr(step.name)}",
             f"run={run}",
         ]
-        if step.grows:
+        if step.prepares:
             arguments.append(f"prepare={run}_prepare")
         if device:
             arguments.append(f"nodes={_tuple('nodes', step.nodes)}")
@@ -273,7 +273,7 @@ class _RankWriter:
         )
 
     def _lay_out(self, name: str, arguments: list[str]) -> str:
-        return layout_call(name, arguments, 4, tail="")
+        return layout_call(name, arguments, 4, before=len(","))
 
 
 def _tuple(name: str, items: tuple[str, ...]) -> str:

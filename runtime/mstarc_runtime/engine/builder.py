@@ -93,6 +93,7 @@ class RankBuilder:
         cross: Mapping[str, int],
         masks: Mapping[str, str],
         writes: Mapping[str, str],
+        reads: Mapping[str, str] = {},
         samplers: tuple[Sampler, ...],
         op_sampler: Mapping[str, str],
         pages: int,
@@ -127,7 +128,7 @@ class RankBuilder:
                 captured=settings.captured,
             ),
             settings=samplers,
-            ops=op_plans(masks, writes, samplers, op_sampler),
+            ops=op_plans(masks, writes, reads, samplers, op_sampler),
         )
         self.parts.kv[name] = engine
         return engine

@@ -168,9 +168,10 @@ class StepContext(_CacheContext):
         bucket: int,
         context: str = "main",
         keep: bool = True,
+        ordinal: int = 0,
     ) -> None:
         super().__init__(cache=cache, backend=backend, samplers=samplers, batch=bucket)
-        self.rows: StepRows = cache.step_rows(bucket, context, keep=keep)
+        self.rows: StepRows = cache.step_rows(bucket, context, keep=keep, ordinal=ordinal)
         self._mirror = StepMirror(self.rows, cache.device)
         self._attention = backend.plan_step(self.rows, self._mirror)
         self.positions = self._mirror.positions
@@ -218,7 +219,7 @@ class PackedContext(_CacheContext):
         context: str = "main",
         mask: Mask = CAUSAL,
         keep: bool = True,
-        span: int | None = None,
+        span: int | NDArray[np.int64] | None = None,
     ) -> None:
         super().__init__(cache=cache, backend=backend, samplers=samplers, batch=slots.size)
         self.rows: PackedRows = cache.packed_rows(slots, counts, context, keep=keep, span=span)

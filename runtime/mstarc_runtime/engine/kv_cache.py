@@ -2,7 +2,8 @@
 
 `grow` makes room before a step is launched and counts the rows as written; an op then runs on the
 context that its written cache prescribes. Rows of one step come either one a request (static shapes
-for a bucket, capturable) or packed.
+for a bucket, capturable; calls that follow one another have a row each) or packed. What an op only
+reads is attended beside its own rows, and nothing of them stays.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mstarc_runtime.attention.backend import AttentionBackend
@@ -46,6 +48,7 @@ class OpPlan:
     context: str
     mask: Mask
     sampler: str
+    keep: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,20 +62,59 @@ class KVEngine:
     samplers: dict[str, SamplerState]
     settings: tuple[Sampler, ...]
     ops: Mapping[str, OpPlan]
-    _steps: dict[tuple[int, str], StepContext] = field(default_factory=dict)
+    _steps: dict[tuple[int, str, bool, int], StepContext] = field(default_factory=dict)
+    # Of the step at hand, by context: calls that have begun, rows attended but not kept, and by
+    # how much positions move.
+    _next: dict[str, int] = field(default_factory=dict)
+    _peeked: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    _spans: dict[str, int | NDArray[np.int64] | None] = field(default_factory=dict)
     _calls: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
-    def grow(self, batch: StepBatch, rows: int | Sequence[int], context: str = "main") -> None:
-        """Raises OutOfPages or ContextFull, and then nothing was changed."""
+    def grow(
+        self,
+        batch: StepBatch,
+        rows: int | Sequence[int],
+        context: str | None = None,
+        advance: int | Sequence[int] | None = None,
+    ) -> None:
+        """Raises OutOfPages or ContextFull; the rows that were counted are in `batch.growth`."""
+        name = context or self.cache.layout.contexts[0]
         if batch.step.rows == "one":
-            assert rows == 1, f"step {batch.step.name}: a one-row step grows by one row"
-            self._step_context(batch.bucket, context).prepare(batch.slots)
-            batch.growth[(self.name, context)] = _ONE
+            assert isinstance(rows, int), f"step {batch.step.name}: requests of a step are alike"
+            assert advance in (None, rows), f"step {batch.step.name}: positions move with rows"
+            self._count_steps(batch, rows, name)
             return
         counts = [rows] * batch.size if isinstance(rows, int) else list(rows)
-        keys = self.cache.tables.keys(batch.slots, self.cache.context_index(context))
+        keys = self.cache.tables.keys(batch.slots, self.cache.context_index(name))
         self.cache.ensure(keys, np.array(counts, dtype=np.int64))
-        batch.growth[(self.name, context)] = counts
+        batch.growth[(self.name, name)] = counts
+        self._spans[name] = (
+            advance
+            if advance is None or isinstance(advance, int)
+            else np.array(advance, dtype=np.int64)
+        )
+
+    def peek(self, batch: StepBatch, rows: int | Sequence[int], context: str | None = None) -> None:
+        """Raises OutOfPages or ContextFull, and then nothing was changed."""
+        name = context or self.cache.layout.contexts[0]
+        if batch.step.rows == "one":
+            assert rows == 1, f"step {batch.step.name}: one row is attended and not kept"
+            self._step_context(batch.bucket, name, keep=False).prepare(batch.slots)
+            return
+        counts = [rows] * batch.size if isinstance(rows, int) else list(rows)
+        keys = self.cache.tables.keys(batch.slots, self.cache.context_index(name))
+        self.cache.ensure(keys, np.array(counts, dtype=np.int64))
+        self._peeked[name] = np.array(counts, dtype=np.int64)
+
+    def fork(self, batch: StepBatch, source: str, target: str) -> None:
+        """Lets `target` hold what `source` holds, copy-on-write."""
+        for slot in batch.slot_list:
+            self.cache.fork(slot, source, target)
+
+    def clear(self, batch: StepBatch, context: str) -> None:
+        """Empties a context."""
+        for slot in batch.slot_list:
+            self.cache.release(slot, context)
 
     def shrink(self, batch: StepBatch) -> None:
         """Takes back the rows that `grow` has counted, for a step that did not run through."""
@@ -80,7 +122,17 @@ class KVEngine:
             is_counted = batch.step.rows == "one" or (name, context) in batch.contexts
             if name == self.name and is_counted:
                 keys = self.cache.tables.keys(batch.slots, self.cache.context_index(context))
-                self.cache.advance(keys, -np.array(counts, dtype=np.int64))
+                span = None if batch.step.rows == "one" else self._spans.get(context)
+                back = None if span is None else -span
+                self.cache.advance(keys, -np.array(counts, dtype=np.int64), back)
+
+    def _count_steps(self, batch: StepBatch, rows: int, context: str) -> None:
+        """One more row for each call of the step that follows on a context, in their order."""
+        before = batch.growth.get((self.name, context), [0])[0]
+        self._next[context] = 0
+        for ordinal in range(before, before + rows):
+            self._step_context(batch.bucket, context, ordinal=ordinal).prepare(batch.slots)
+            batch.growth[(self.name, context)] = [ordinal + 1]
 
     def admit(self, slot: int, options: Mapping[str, Any], seed: int) -> None:
         """Gives a slot to a request: its sampler settings and seed."""
@@ -111,14 +163,23 @@ class KVEngine:
         def call(batch: StepBatch, *arguments: Tensor, context: str | None = None) -> Any:
             samplers[_DEFAULT] = own
             written = plan.context if context is None else context
-            if batch.step.rows == "one":
-                return method(self._step_context(batch.bucket, written), *arguments)
-            return method(self._packed_context(batch, written, plan.mask), *arguments)
+            if batch.step.rows != "one":
+                return method(self._packed_context(batch, written, plan), *arguments)
+            ordinal = 0
+            if plan.keep:
+                # A region is run more than once on what was made ready once.
+                calls = batch.growth[(self.name, written)][0]
+                ordinal = self._next[written] % calls
+                self._next[written] = ordinal + 1
+            made = self._step_context(batch.bucket, written, keep=plan.keep, ordinal=ordinal)
+            return method(made, *arguments)
 
         return call
 
-    def _step_context(self, bucket: int, context: str) -> StepContext:
-        made = self._steps.get((bucket, context))
+    def _step_context(
+        self, bucket: int, context: str, *, keep: bool = True, ordinal: int = 0
+    ) -> StepContext:
+        made = self._steps.get((bucket, context, keep, ordinal))
         if made is None:
             made = StepContext(
                 cache=self.cache,
@@ -126,27 +187,34 @@ class KVEngine:
                 samplers=self.samplers,
                 bucket=bucket,
                 context=context,
+                keep=keep,
+                ordinal=ordinal,
             )
-            self._steps[(bucket, context)] = made
+            self._steps[(bucket, context, keep, ordinal)] = made
         return made
 
-    def _packed_context(self, batch: StepBatch, context: str, mask: Mask) -> PackedContext:
+    def _packed_context(self, batch: StepBatch, context: str, plan: OpPlan) -> PackedContext:
+        counts = np.array(batch.growth[(self.name, context)], dtype=np.int64) if plan.keep else None
         made = PackedContext(
             cache=self.cache,
             backend=self.backend,
             samplers=self.samplers,
             slots=batch.slots,
-            counts=np.array(batch.growth[(self.name, context)], dtype=np.int64),
+            counts=self._peeked[context] if counts is None else counts,
             context=context,
-            mask=mask,
+            mask=plan.mask,
+            keep=plan.keep,
+            span=self._spans.get(context) if plan.keep else None,
         )
-        batch.contexts[(self.name, context)] = made
+        if plan.keep:
+            batch.contexts[(self.name, context)] = made
         return made
 
 
 def op_plans(
     masks: Mapping[str, str],
     writes: Mapping[str, str],
+    reads: Mapping[str, str],
     samplers: Sequence[Sampler],
     op_sampler: Mapping[str, str],
 ) -> dict[str, OpPlan]:
@@ -157,8 +225,9 @@ def op_plans(
             context=context,
             mask=_mask(masks.get(op, "causal")),
             sampler=op_sampler.get(op, first),
+            keep=op in writes,
         )
-        for op, context in writes.items()
+        for op, context in {**reads, **writes}.items()
     }
 
 

@@ -78,6 +78,9 @@ class Values:
     def lengths(self, batch: StepBatch) -> Sequence[int]:
         return [self.tensor(slot).shape[0] for slot in batch.slot_list]
 
+    def numbers(self, batch: StepBatch) -> Sequence[int]:
+        return [int(self._items[slot]) for slot in batch.slot_list]
+
     def get(self, job: Job) -> Any:
         return self.read(job.slot)
 

@@ -46,7 +46,7 @@ class KVCache:
             for name, count in layout.cross.items()
         }
         self._contexts = {name: index for index, name in enumerate(layout.contexts)}
-        self._step_rows: dict[tuple[int, str, bool], StepRows] = {}
+        self._step_rows: dict[tuple[int, str, bool, int], StepRows] = {}
 
     def context_index(self, context: str) -> int:
         return self._contexts[context]
@@ -97,9 +97,14 @@ class KVCache:
     def snapshot(self) -> CacheSnapshot:
         return self.tables.snapshot()
 
-    def step_rows(self, bucket: int, context: str, *, keep: bool = True) -> StepRows:
-        """The arrays of one-row calls on `context` at one padded size, made at first use."""
-        wanted = (bucket, context, keep)
+    def step_rows(
+        self, bucket: int, context: str, *, keep: bool = True, ordinal: int = 0
+    ) -> StepRows:
+        """The arrays of one-row calls on `context` at one padded size, made at first use.
+
+        Calls that follow one another in a step have arrays of their own each, by `ordinal`.
+        """
+        wanted = (bucket, context, keep, ordinal)
         rows = self._step_rows.get(wanted)
         if rows is None:
             rows = StepRows(
@@ -119,7 +124,7 @@ class KVCache:
         context: str,
         *,
         keep: bool = True,
-        span: int | None = None,
+        span: Counts | int | None = None,
     ) -> PackedRows:
         """The arrays of one call of `counts[i]` rows of `slots[i]`, which it makes room for.
 

@@ -43,7 +43,7 @@ class PackedRows:
         counts: Counts,
         *,
         keep: bool,
-        span: int | None,
+        span: Counts | int | None,
     ) -> "PackedRows":
         """The arrays of a call for which there is room; with `keep`, its rows are counted.
 

@@ -138,12 +138,6 @@ def test_a_condition_of_the_request_is_computed_at_admission() -> None:
     ("body", "at", "construct"),
     [
         pytest.param(
-            WRITE.replace("  first = lm", "  release lm.main\n  first = lm"),
-            "release lm.main",
-            "`release`",
-            id="release",
-        ),
-        pytest.param(
             WRITE.replace("length carry token", "length as i carry token").replace(
                 "emit extra <- token", "emit extra <- token\n    emit extra <- token if i == 0"
             ),
@@ -178,6 +172,14 @@ def test_a_picture_goes_to_its_host_op_as_it_came() -> None:
     files = render(plan, mir=PROGRAM)
     assert "    picture: Media\n" in files["messages.py"]
     assert 'self.tok.look(job.input("picture"))' in files["placements/cpu/rank0.py"]
+
+
+def test_contexts_change_in_front_of_a_step() -> None:
+    body = WRITE.replace("  first = lm", "  release lm.main\n  first = lm")
+    assert (
+        '        self.lm.clear(b, "main")\n        self.lm.grow(b, self.go_ids.lengths(b))\n'
+    ) in rank_of(body)
+    assert steps_of(body) == steps_of(WRITE)
 
 
 def test_sends_from_two_ranks_are_refused() -> None:

@@ -1,0 +1,77 @@
+"""Forks and releases of contexts, and the contexts that a call works on.
+
+Before:  fork llm.no_text = llm.main   %v = llm.step(%x) on no_text
+After:   one step: in front of it `no_text` shares main's rows; then the call, on `no_text`
+
+Page tables are the host's, so a step changes them before it is launched. Hence a fork or a release
+stands in front of its node's calls in a step, and begins a new one behind a call.
+"""
+
+from typing import TYPE_CHECKING
+
+from mstarc.ir.exprs import Const
+from mstarc.ir.graph import Call, Fork, Release
+from mstarc.ir.walking import all_statements
+from mstarc.plan.actions import ClearContext, ForkContext
+from mstarc.plan.draft import Draft
+from mstarc.plan.scope import Scope
+from mstarc.source import Span
+
+if TYPE_CHECKING:
+    from mstarc.plan.flatten import Flattener
+
+
+class ContextFlattener:
+    """The part of a `Flattener` that knows contexts."""
+
+    def __init__(self, flattener: "Flattener") -> None:
+        self.flattener = flattener
+        self.ranks = {
+            statement.node: statement.ranks[0]
+            for statement in all_statements(flattener.program)
+            if isinstance(statement, Call) and statement.ranks
+        }
+
+    def fork(self, fork: Fork, scope: Scope) -> None:
+        """Let a context hold what another one holds; under a condition behind a choice."""
+        condition = fork.condition
+        if condition is None or (isinstance(condition, Const) and condition.value):
+            self._fork(fork, scope)
+            return
+        drafting, place = self.flattener.drafting, scope.place
+        name = f"{place.machine}.{place.walk or place.state}.fork_{fork.target}"
+        self.flattener.effects.branch(scope, condition, name, fork.span)
+        draft = drafting.current
+        assert draft is not None
+        join = drafting.label()
+        draft.yes, draft.no = drafting.label(), join
+        drafting.current = None
+        drafting.put_label(draft.yes)
+        self._fork(fork, scope)
+        drafting.jump(join)
+        drafting.put_label(join)
+
+    def release(self, release: Release, scope: Scope) -> None:
+        """Empty a context."""
+        self._step(release.node, scope, release.span)
+        text = f"release {release.node}.{release.context}"
+        self.flattener.drafting.add(
+            ClearContext(node=release.node, context=release.context, text=text)
+        )
+
+    def _fork(self, fork: Fork, scope: Scope) -> None:
+        self._step(fork.node, scope, fork.span)
+        text = f"fork {fork.node}.{fork.target} = {fork.node}.{fork.source}"
+        self.flattener.drafting.add(
+            ForkContext(node=fork.node, source=fork.source, target=fork.target, text=text)
+        )
+
+    def _step(self, node: str, scope: Scope, span: Span) -> Draft:
+        """A device step of the node's rank in which it has not been called."""
+        drafting = self.flattener.drafting
+        rank = self.ranks.get(node, drafting.rank)
+        line = self.flattener.line(span)
+        draft = drafting.device(rank, scope.place, line)
+        if any(call.node == node for call in draft.calls):
+            draft = drafting.start("device", rank, scope.place, line)
+        return draft
