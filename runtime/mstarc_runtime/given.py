@@ -21,6 +21,8 @@ from mstarc_runtime.plan_api import Media, Part, parts_in_order
 
 Read = tuple[Any, tuple[str, ...]]
 
+_MOST_SHOWN = 60
+
 
 def read_given(declared: Declared, given: Any, folder: Path) -> Read:
     """An input's value, with what there is to say about it. Fails with MS9201 or MS9216."""
@@ -62,7 +64,7 @@ def _one(name: str, kind: str, given: Any, folder: Path) -> Read:
         return _tensor(name, kind, given), ()
     if kind == "text" and not is_file and isinstance(given, str):
         return given, ()
-    if not isinstance(file, str):
+    if not isinstance(file, str) or "\0" in file:
         raise _unfit(name, kind, given)
     path = folder / file
     if kind.startswith("audio("):
@@ -88,14 +90,17 @@ def _tensor(name: str, kind: str, given: Any) -> torch.Tensor:
     if isinstance(given, Sequence) and not isinstance(given, str):
         try:
             return torch.tensor(given)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RuntimeError) as error:
             raise _unfit(name, kind, given) from error
     raise _unfit(name, kind, given)
 
 
 def _unfit(name: str, kind: str, given: Any) -> RuntimeFailure:
+    shown = json.dumps(given)
+    if len(shown) > _MOST_SHOWN:
+        shown = f"{shown[:_MOST_SHOWN]}…"
     return RuntimeFailure(
         "MS9216",
-        f"`{name}` can't be {json.dumps(given)}",
+        f"`{name}` can't be {shown}",
         notes=[f"it is an input of `{kind}`"],
     )

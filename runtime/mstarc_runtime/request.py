@@ -12,6 +12,7 @@ the other kinds). `wants` names outputs, `name` the folder of the answer among s
 import difflib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,12 @@ def read_request_file(path: Path) -> list[Asked]:
         raise RuntimeFailure(
             "MS9201", f"`{path}` can't be opened", notes=[f"the system says: {error.strerror}"]
         ) from error
+    except UnicodeDecodeError as error:
+        raise RuntimeFailure("MS9214", f"`{path}` is not a text in UTF-8") from error
     except ValueError as error:
         raise RuntimeFailure("MS9214", f"`{path}` is not JSON", notes=[str(error)]) from error
+    except RecursionError as error:
+        raise RuntimeFailure("MS9214", f"`{path}` is nested too deeply") from error
     entries = content if isinstance(content, list) else [content]
     if not entries:
         raise RuntimeFailure("MS9214", f"`{path}` holds no request")
@@ -111,14 +116,14 @@ def _asked(entry: Any, index: int, path: Path) -> Asked:
             )
     kinds = {"inputs": dict, "options": dict, "wants": list, "name": str, "seed": int}
     for key, kind in kinds.items():
-        if key in entry and not isinstance(entry[key], kind):
+        if key in entry and not _is_of_kind(entry[key], kind):
             raise RuntimeFailure(
                 "MS9214",
                 f"`{key}` of request {index} in `{path}` is not of its kind",
                 notes=[f"it must be a JSON {_JSON_NAMES[kind]}"],
             )
     name = str(entry.get("name", index))
-    if not name or Path(name).name != name or name in (".", ".."):
+    if not name or Path(name).name != name or name in (".", "..") or "\0" in name:
         raise RuntimeFailure("MS9214", f"`{name}` in `{path}` can't be the name of a folder")
     return Asked(
         name=name,
@@ -130,7 +135,13 @@ def _asked(entry: Any, index: int, path: Path) -> Asked:
     )
 
 
-_JSON_NAMES = {dict: "object", list: "array", str: "string", int: "whole number"}
+_JSON_NAMES = {dict: "object", list: "array of strings", str: "string", int: "whole number"}
+
+
+def _is_of_kind(value: Any, kind: type[Any]) -> bool:
+    if kind is list:
+        return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _read_inputs(plan: LoadedPlan, asked: Asked) -> tuple[dict[str, Any], list[str]]:
@@ -161,11 +172,16 @@ def _option(declared: Declared, given: Any) -> Any:
     if kind == "bool" and isinstance(given, str) and given.lower() in _YES:
         return _YES[given.lower()]
     number = _number(given) if kind in ("int", "float") else None
-    if number is not None and (kind == "float" or isinstance(number, int)):
-        return number if kind == "int" else float(number)
+    if kind == "int" and isinstance(number, int):
+        return number
+    if kind == "float" and number is not None:
+        # A whole number may be larger than any float.
+        with suppress(OverflowError):
+            return float(number)
+    shown = given if isinstance(given, str) else json.dumps(given)
     raise RuntimeFailure(
         "MS9213",
-        f"`{declared.name}` can't be `{given}`",
+        f"`{declared.name}` can't be `{shown}`",
         notes=[f"it is an option of `{kind}`, {declared.default!r} by default"],
     )
 

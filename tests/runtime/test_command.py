@@ -79,15 +79,39 @@ def test_a_mistake_gets_its_code_and_status(
         ('{"input": {}}', "did you mean `inputs`"),
         ('{"inputs": []}', "JSON object"),
         ('{"name": "../a", "inputs": {"prompt": "x"}}', "folder"),
+        ('{"wants": [3]}', "array of strings"),
+        ('{"seed": true}', "whole number"),
+        ("[" * 100_000, "nested too deeply"),
+        ("\u00e9".encode("latin-1"), "not a text in UTF-8"),
     ],
 )
 def test_a_file_of_requests_that_is_none_says_why(
-    plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, hint: str
+    plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | bytes, hint: str
 ) -> None:
-    (tmp_path / "r.json").write_text(content)
+    (tmp_path / "r.json").write_bytes(content if isinstance(content, bytes) else content.encode())
     assert main([str(plan), "--request", str(tmp_path / "r.json")]) == 1
     said = capsys.readouterr().err
     assert "MS9214" in said
+    assert hint in said
+
+
+@pytest.mark.parametrize(
+    ("entry", "code", "hint"),
+    [
+        ('"inputs": {"prompt": {"file": "a\\u0000b"}}', "MS9216", "`text`"),
+        ('"inputs": {"prompt": 3}', "MS9216", "can't be 3"),
+        ('"inputs": {"prompt": "x"}, "options": {"temperature": true}', "MS9213", "be `true`"),
+        ('"inputs": {"prompt": "x"}, "options": {"temperature": 1' + 400 * "0" + "}", "MS9213", ""),
+        ('"inputs": {"prompt": "x"}, "options": {"max_tokens": NaN}', "MS9213", "be `NaN`"),
+    ],
+)
+def test_a_value_of_another_kind_says_which_is_wanted(
+    plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], entry: str, code: str, hint: str
+) -> None:
+    (tmp_path / "r.json").write_text("{" + entry + "}")
+    assert main([str(plan), "--request", str(tmp_path / "r.json")]) == 1
+    said = capsys.readouterr().err
+    assert code in said
     assert hint in said
 
 
