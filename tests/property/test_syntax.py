@@ -110,7 +110,8 @@ def test_broken_specs_are_reported_and_never_raise(chance: random.Random, text: 
 COMMENTS = ("# plain", "## about it", "#", "##", "#: odd")
 
 
-@settings(max_examples=25, deadline=None)
+# A draw for every line of a shipped spec is what is wanted here, not too much of it.
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.large_base_example])
 @given(st.randoms(use_true_random=False), st.sampled_from(SAMPLE_TEXTS))
 def test_formatting_keeps_every_comment(chance: random.Random, text: str) -> None:
     lines = text.split("\n")

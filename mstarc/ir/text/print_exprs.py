@@ -45,8 +45,8 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _VALUE_NAME = re.compile(r"[A-Za-z_]\w*(\.\d+)*", re.ASCII)
 EXPR_WORDS = frozenset(
     ("let", "table", "part", "wants", "has", "stack", "concat", "repeat", "none", "true", "false")
-) | {"inf", "nan", "not", "in", "and", "or"}
-"""Words that begin something else than a named constant."""
+) | {"inf", "nan", "not", "in", "and", "or", "run", "loop", "when", "pull"}
+"""Words that begin something else than a named constant, also behind `%x =`."""
 _SITE = re.compile(r"[\w./]+", re.ASCII)
 
 
