@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import fields
-from functools import cache
+from functools import cache, lru_cache
 from types import NoneType
 from typing import Any, get_args
 
@@ -34,11 +34,18 @@ def _is_plain(type_: object) -> bool:
 
 def descendants(node: Node) -> Iterator[Node]:
     """`node` and all nodes under it, parents first."""
+    return iter(_descendants(node))
+
+
+# The checker asks for those of a body again and again, for one thing after another.
+@lru_cache(maxsize=2048)
+def _descendants(node: Node) -> tuple[Node, ...]:
+    found: list[Node] = []
     waiting = [node]
     # As `children` does it, without a generator for every node.
     while waiting:
         current = waiting.pop()
-        yield current
+        found.append(current)
         kind: Any = current.__class__
         for name in _reversed_field_names(kind):
             value = getattr(current, name)
@@ -46,6 +53,7 @@ def descendants(node: Node) -> Iterator[Node]:
                 waiting += [entry for entry in value[::-1] if isinstance(entry, Node)]
             elif isinstance(value, Node):
                 waiting.append(value)
+    return tuple(found)
 
 
 @cache
