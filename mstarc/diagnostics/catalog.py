@@ -174,6 +174,7 @@ _ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry("MS0801", "plan-file-edited", "error", "generated"),
     CatalogEntry("MS0802", "plan-file-orphaned", "error", "generated"),
     CatalogEntry("MS0803", "plan-file-missing", "error", "generated"),
+    CatalogEntry("MS0804", "plan-abi", "error", "generated"),
     CatalogEntry("MS0900", "internal-error", "error", "internal"),
     CatalogEntry("MS1001", "unused-suppression", "warning", "style"),
     CatalogEntry("MS1002", "suppression-without-reason", "warning", "style"),
@@ -203,6 +204,7 @@ _ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry("MS1026", "attends-nothing", "warning", "correctness"),
     CatalogEntry("MS1027", "forgetful-via", "warning", "correctness"),
     CatalogEntry("MS1028", "crossed-arguments", "warning", "correctness"),
+    CatalogEntry("MS1029", "unused-input", "warning", "correctness"),
 )
 
 CATALOG: dict[str, CatalogEntry] = {entry.code: entry for entry in _ENTRIES}

@@ -23,6 +23,7 @@ from mstarc.lint.rules import (
     unlimited_loop,
     unused_config,
     unused_context,
+    unused_input,
     unused_let,
     unused_mark,
     unused_node,
@@ -61,4 +62,5 @@ RULES: tuple[Rule, ...] = (
     attends_nothing.RULE,
     forgetful_via.RULE,
     crossed_arguments.RULE,
+    unused_input.RULE,
 )

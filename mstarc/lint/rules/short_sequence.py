@@ -10,8 +10,8 @@ from mstarc.syntax import ast
 def check(context: RuleContext) -> Iterator[Diagnostic]:
     """A finding for every `max_seq_len` below the domain of an option that bounds decoding.
 
-    Only loops that write a row a pass count: those whose body calls an op that takes and gives one
-    token of a context.
+    Only loops that write a row a pass count: those whose body calls an op that writes a context
+    which is as long as the deployment says, and is not emptied by a `release`.
     """
     for loop in context.nodes.get(ast.Loop, ()):
         assert isinstance(loop, ast.Loop)
@@ -35,10 +35,17 @@ def check(context: RuleContext) -> Iterator[Diagnostic]:
 
 
 def _writes_a_row(loop: ast.Loop, context: RuleContext) -> bool:
+    emptied = {
+        release.target.node.text
+        for release in context.nodes.get(ast.Release, ())
+        if isinstance(release, ast.Release)
+    }
     for call in ast.descendants(loop.body):
-        if isinstance(call, ast.OpCall):
-            op = context.typed.nodes[call.target.node.text].ops[call.target.op.text]
-            if op.writes and op.advance is None:
+        if isinstance(call, ast.OpCall) and call.target.node.text not in emptied:
+            node = context.typed.nodes[call.target.node.text]
+            op = node.ops[call.target.op.text]
+            own_length = any(setting.name.text == "length" for setting in node.kv)
+            if op.writes and op.advance is None and not own_length:
                 return True
     return False
 
