@@ -56,6 +56,11 @@ def _whole(picture: Picture) -> RenderableType:
     return Group(*spaced[:-1])
 
 
+def _row(table: Table, *cells: str | Text) -> None:
+    """Add a row; a text such as `i64[T]` is no markup."""
+    table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
+
+
 def _table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, header_style="dim", padding=(0, 1), show_edge=False)
     for column in columns:
@@ -67,7 +72,7 @@ def _fields(picture: Picture) -> Table:
     table = _table("request", "", "")
     for field in picture.fields:
         style = "green" if field.kind == "out" else ""
-        table.add_row(Text(field.kind, style="dim"), Text(field.name, style=style), field.text)
+        _row(table, Text(field.kind, style="dim"), Text(field.name, style=style), field.text)
     return table
 
 
@@ -76,7 +81,8 @@ def _nodes(picture: Picture) -> Table:
     table = _table("node", "keeps", "ops", "weights", *(["ranks"] if placed else []))
     for node in picture.nodes:
         ranks = [", ".join(map(str, node.ranks))] if placed else []
-        table.add_row(
+        _row(
+            table,
             Text(node.name, style=_STYLES[node.engine]),
             _ENGINES[node.engine],
             ", ".join(node.ops),
@@ -91,7 +97,8 @@ def _ranks(picture: Picture) -> Table:
     for rank in picture.ranks:
         share = rank.used_bytes / rank.memory_bytes if rank.memory_bytes else 0.0
         filled = min(20, round(20 * share))
-        table.add_row(
+        _row(
+            table,
             str(rank.number),
             rank.device,
             amount_of_bytes(rank.used_bytes),
@@ -106,7 +113,8 @@ def _streams(picture: Picture) -> Table:
     for channel in picture.channels:
         held = f"holds {channel.capacity}" if channel.capacity is not None else ""
         rest = ", ".join(text for text in (channel.rest, held) if text)
-        table.add_row(
+        _row(
+            table,
             Text(channel.name, style="magenta"),
             channel.producer,
             channel.consumer,

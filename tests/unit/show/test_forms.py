@@ -38,6 +38,13 @@ def test_a_terminal_shows_machines_walks_loops_and_streams(orpheus: Program) -> 
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_brackets_are_no_markup() -> None:
+    text = (ROOT / "specs/qwen3_omni.mstar").read_text(encoding="utf-8")
+    shown = terminal(picture(lowered(text)), width=140, colour=False)
+    assert "[text | image | audio | video]" in shown
+    assert "i64[16]" in shown
+
+
 def test_colour_is_only_for_terminals(orpheus: Program) -> None:
     assert "\x1b[" in terminal(picture(orpheus), width=100, colour=True)
 
