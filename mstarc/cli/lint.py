@@ -39,6 +39,15 @@ def _words(context: click.Context, option: click.Parameter, values: Sequence[str
     return words
 
 
+def _explain(context: click.Context, _option: click.Parameter, code: str | None) -> None:
+    """`--explain CODE` is `mstarc explain CODE`, and nothing else is done."""
+    if code is None:
+        return
+    from mstarc.cli import explain
+
+    context.exit(context.invoke(explain.command, code=code, page_format="markdown"))
+
+
 @click.command("lint")
 @click.argument(
     "paths",
@@ -53,6 +62,14 @@ def _words(context: click.Context, option: click.Parameter, values: Sequence[str
 @click.option("--fix", is_flag=True, help="Make the changes that are safe.")
 @click.option("--unsafe-fixes", is_flag=True, help="Make also those that may change the meaning.")
 @click.option("--diff", is_flag=True, help="Show the changes and write nothing.")
+@click.option(
+    "--explain",
+    callback=_explain,
+    expose_value=False,
+    is_eager=True,
+    metavar="CODE",
+    help="Print the page of CODE, and do nothing else.",
+)
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 also when there are findings.")
 @format_option
 def command(

@@ -235,3 +235,11 @@ machine second {
   }
 }
 """
+
+
+def test_explain_prints_the_page_and_does_nothing_else(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["lint", "--explain", "unused-op"]) == 0
+    assert capsys.readouterr().out.startswith("# unused-op (MS1004)\n")
+    assert run_command(["lint", "--explain", "MS1999"]) == 2
