@@ -46,9 +46,8 @@ class Landing:
 
         Returns whether the streams have room for another such step.
         """
-        slots, size = group.slots, batch.size
-        frames: list[bytes] | None = None
-        has_room = True
+        slots = group.slots
+        has_room, has_output = True, False
         for effect in batch.effects:
             if type(effect) is Sent:
                 target = effect.target
@@ -58,20 +57,18 @@ class Landing:
                     portions = self._portions(group, effect.count)
                 has_room = target.landed_each(portions, effect.count) and has_room
             elif type(effect) is Emitted:
-                if frames is None:
-                    frames = []
-                frames.append(_frame(batch.on_host(effect.value), size))
+                has_output = True
             elif type(effect) is Collected:
                 effect.target.landed_all(slots, 1)
             else:
                 raise AssertionError(f"{effect} in a calm step")
-        if frames is None:
+        if not has_output:
             return has_room
         if group.message is None:
             group.message = self._message(
                 [_part(e, batch.slot_list) for e in batch.effects if type(e) is Emitted]
             )
-        self._worker.mailbox.send(CONDUCTOR, group.message, frames)
+        self._worker.mailbox.send(CONDUCTOR, group.message, batch.output_frames())
         return has_room
 
     def _portions(self, group: Group, count: int) -> NDArray[np.int64]:

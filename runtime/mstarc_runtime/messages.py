@@ -214,8 +214,10 @@ def decode(data: Frame) -> Message:
 
 def tensor_frame(tensor: Tensor) -> bytes:
     """The bytes of a tensor, a copy."""
-    flat = tensor.detach().contiguous().cpu()
-    return flat.reshape(-1).view(torch.uint8).numpy().tobytes()
+    host = tensor.detach().cpu()
+    # numpy does not know the type: its bits will do.
+    bits = host.view(torch.int16) if host.dtype == torch.bfloat16 else host
+    return bits.numpy().tobytes()
 
 
 def tensor_of(frame: Frame, dtype: str, dims: Sequence[int]) -> Tensor:

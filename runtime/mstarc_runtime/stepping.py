@@ -263,6 +263,8 @@ class Stepper:
     def _prepare(self, station: Station, batch: StepBatch) -> bool:
         """Makes room for the step's rows; False if it can't run now, and then nobody has moved."""
         step = batch.step
+        for loop in step.passes:
+            batch.set_passes(loop, self._worker.parts.passes[loop].numbers(batch.slots))
         if step.prepare is None:
             return True
         batch.growth.clear()

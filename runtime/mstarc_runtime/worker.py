@@ -258,6 +258,10 @@ class Worker:
             inputs=inputs,
         )
         self.parts.options.admit(slot, start.options)
+        for table in self.parts.tables.values():
+            table.admit(slot, start.options)
+        for passes in self.parts.passes.values():
+            passes.admit(slot, start.bounds)
         for engine in self.parts.kv.values():
             engine.admit(slot, start.options, start.seed)
         for _, step in start.machines:

@@ -140,6 +140,10 @@ class StepBatch:
         self._host_flags: NDArray[np.bool_] = self._flags_copy.numpy()
         self._copies: dict[int, Tensor] = {}
         self._indices: dict[tuple[str, int], Tensor] = {}
+        self._views: list[NDArray[Any]] | None = None
+        self._passes = {
+            loop: torch.zeros(bucket, dtype=torch.int64, device=device) for loop in step.passes
+        }
         self._lengths: dict[str, int] = {}
         self._ranges: dict[int, Tensor] = {}
         self._all_allowed = 0
@@ -154,6 +158,7 @@ class StepBatch:
         assert 1 <= slots.size <= self.bucket, f"{slots.size} rows in a bucket of {self.bucket}"
         self.slots = slots
         self.size = slots.size
+        self._views = None
         self.slot_list = slots.tolist()
         self.device_slots[: self.size] = torch.from_numpy(slots)
         if self.size < self.bucket:
@@ -183,6 +188,10 @@ class StepBatch:
         self.allowed[self.size :] = False
         self._all_allowed = 0
 
+    def set_passes(self, loop: str, numbers: NDArray[np.int64]) -> None:
+        """Which pass of a loop each row is in, for a step that asks."""
+        self._passes[loop][: self.size] = torch.from_numpy(numbers)
+
     def set_chunks(self, ring: "Ring", chunks: list[Chunk]) -> None:
         """What this run reads of a stream: one chunk a row."""
         self.chunks[ring.name] = chunks
@@ -204,6 +213,7 @@ class StepBatch:
         """Forgets the effects of the run before, for one that notes them anew."""
         self.effects.clear()
         self._copies.clear()
+        self._views = None
         self._masks.clear()
         self._columns.clear()
         self._pattern = bytearray(COLUMNS)
@@ -292,6 +302,10 @@ class StepBatch:
         )
         return lengths
 
+    def pass_numbers(self, loop: str) -> Tensor:
+        """i64[bucket]"""
+        return self._passes[loop]
+
     def ring_index(self, ring: "Ring") -> Tensor:
         """Where the rows' chunks stand in the ring: i64[bucket, k]."""
         length = self._lengths[ring.name]
@@ -332,6 +346,17 @@ class StepBatch:
         """An effect's value after `read_back`: [as on the device], to be copied before the next."""
         return value if self._is_host else self._copies[id(value)]
 
+    def output_frames(self) -> list[bytes]:
+        """The bytes of every emitted value's rows, in order. What is not packed."""
+        views = self._views
+        if views is None:
+            views = self._views = [
+                _as_array(self.on_host(effect.value)[: self.size])
+                for effect in self.effects
+                if type(effect) is Emitted
+            ]
+        return [view.tobytes() for view in views]
+
     def _copy_out(self, value: Tensor) -> None:
         copy = self._copies.get(id(value))
         if copy is None or copy.shape != value.shape or copy.dtype != value.dtype:
@@ -367,6 +392,14 @@ class StepBatch:
         self._pattern[column] = expected
         self._remember(mask, column)
         return column
+
+
+def _as_array(rows: Tensor) -> NDArray[Any]:
+    """The tensor's memory; of types that numpy does not know, the bits."""
+    if rows.dtype == torch.bfloat16:
+        rows = rows.view(torch.int16)
+    array: NDArray[Any] = rows.detach().numpy()
+    return array
 
 
 @dataclass(slots=True, kw_only=True)

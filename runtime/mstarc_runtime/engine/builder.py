@@ -22,6 +22,7 @@ from mstarc_runtime.engine.kv_cache import (
     sampler_states,
 )
 from mstarc_runtime.engine.options import OptionTable
+from mstarc_runtime.engine.passes import LoopPasses, Table
 from mstarc_runtime.engine.stateless import StatelessEngine
 from mstarc_runtime.engine.storage import Collector, Register, Values
 from mstarc_runtime.kvcache.cache import KVCache
@@ -57,7 +58,9 @@ class RankParts:
     registers: dict[str, Register] = field(default_factory=dict)
     values: dict[str, Values] = field(default_factory=dict)
     collectors: dict[str, Collector] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
     loops: dict[str, Loop] = field(default_factory=dict)
+    passes: dict[str, LoopPasses] = field(default_factory=dict)
     passes_left: dict[str, LazyCounts] = field(default_factory=dict)
 
 
@@ -198,9 +201,24 @@ class RankBuilder:
     def constant(self, name: str, dtype: str, value: tuple[int | float, ...]) -> Tensor:
         return torch.tensor(value, dtype=torch_dtype(dtype), device=self._settings.device)
 
-    def loop(self, loop: Loop) -> None:
+    def table(self, name: str, dtype: str, *, capacity: int) -> Table:
+        made = Table(
+            name,
+            dtype,
+            capacity=capacity,
+            slots=self._settings.slots,
+            device=self._settings.device,
+        )
+        self.parts.tables[name] = made
+        return made
+
+    def loop(self, loop: Loop) -> LoopPasses:
+        left = LazyCounts(self._settings.slots)
+        made = LoopPasses(loop.name, loop.bound, left=left, slots=self._settings.slots)
         self.parts.loops[loop.name] = loop
-        self.parts.passes_left[loop.name] = LazyCounts(self._settings.slots)
+        self.parts.passes_left[loop.name] = left
+        self.parts.passes[loop.name] = made
+        return made
 
     def _module(self, name: str, impl: str, weights: Weights) -> torch.nn.Module:
         return self._implementations.module(

@@ -17,6 +17,7 @@ from mstarc_runtime.transport.mailbox import CONDUCTOR, Parcel
 
 # A look at an empty inbox costs several µs; a rank that is busy looks this often.
 _LOOK_NS = 200_000
+_LINGER_MS = 1000
 
 
 class SocketMailbox:
@@ -46,10 +47,13 @@ class SocketMailbox:
         if message is not self._last:
             self._last = message
             self._last_header = encode(message)
-        if frames:
-            socket.send_multipart((self._last_header, *frames), copy=True)
-        else:
+        if not frames:
             socket.send(self._last_header)
+            return
+        socket.send(self._last_header, zmq.SNDMORE)
+        for frame in frames[:-1]:
+            socket.send(frame, zmq.SNDMORE)
+        socket.send(frames[-1])
 
     def receive(self) -> Parcel | None:
         now = time.perf_counter_ns()
@@ -75,7 +79,7 @@ class SocketMailbox:
 
     def close(self) -> None:
         for socket in (self._inbox, *self._out.values()):
-            socket.close(linger=1000)
+            socket.close()
         self._context.term()
         os.close(self._wake_read)
         os.close(self._wake_write)
@@ -89,6 +93,8 @@ class SocketMailbox:
     def _socket(self, kind: int) -> "zmq.Socket[bytes]":
         socket = self._context.socket(kind)
         socket.set_hwm(0)
+        # Whoever is gone is not waited for long.
+        socket.setsockopt(zmq.LINGER, _LINGER_MS)
         return socket
 
 
