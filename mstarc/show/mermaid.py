@@ -16,7 +16,7 @@ _CLASSES = (
 def mermaid(picture: Picture) -> str:
     """The text of a flowchart."""
     graph = flow(picture)
-    lines = ["flowchart LR"]
+    lines = ["flowchart TB"]
     for frame in graph.frames:
         lines += _frame(frame, "  ")
     lines += [f'  {identifier}(["{_text(name)}"]):::output' for identifier, name in graph.outputs]
@@ -29,8 +29,6 @@ def _frame(frame: Frame, indent: str) -> list[str]:
     block = frame.block
     title = " ".join(text for text in (block.title, block.note) if text)
     lines = [f'{indent}subgraph {frame.id}["{_text(title)}"]']
-    if block.kind in ("state", "run", "walk", "loop", "each", "for", "branch"):
-        lines.append(f"{indent}  direction TB")
     for part in frame.order:
         if isinstance(part, Point):
             lines.append(f'{indent}  {part.id}["{_text(_label(part.block))}"]{_class(part.block)}')
