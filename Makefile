@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: help demo test ci fmt fmt-check lint types arch check-generated goldens generate bench clean
+.PHONY: help demo test ci fmt fmt-check lint types arch check-generated goldens generate bench mutations clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ goldens: $(READY) ## Rewrite what tests compare with; then read the diff
 
 bench: $(READY) ## Measure what the host does in a decode step
 	$(BIN)/python benchmarks/host_step.py
+
+mutations: $(READY) ## Break specs and deployments as people do, and count what is noticed
+	$(BIN)/python benchmarks/mutations.py
+	$(BIN)/python benchmarks/lint_start.py
 
 clean: ## Remove what was built, but not .venv
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -13,9 +13,10 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from deployment_mutants import deployment_mutants
 from mutants import Mutant
@@ -26,6 +27,9 @@ from mstarc.diagnostics import Diagnostic, InternalError
 from mstarc.lint.select import Selection
 from mstarc.resources import specs_folder
 from mstarc.source import SourceFile
+
+Lint: TypeAlias = Callable[[SourceFile], driver.Outcome]
+Findings: TypeAlias = "Counter[tuple[str, str]]"
 
 PER_KIND = 1
 WANTED = 0.95
@@ -71,37 +75,40 @@ def main() -> None:
     arguments.add_argument("--per-kind", type=int, default=PER_KIND, metavar="N")
     options = arguments.parse_args()
     started = time.perf_counter()
-    outcomes = [*_specs(options.per_kind), *_deployments(options.per_kind)]
+    outcomes = [*spec_outcomes(options.per_kind), *deployment_outcomes(options.per_kind)]
     seconds = time.perf_counter() - started
     if options.json:
         print(json.dumps(_facts(outcomes, seconds), indent=2))
     else:
         print(_table(outcomes, seconds))
-    sys.exit(0 if _share(outcomes) >= WANTED else 1)
+    sys.exit(0 if share(outcomes) >= WANTED else 1)
 
 
 class _AsWritten(argparse.RawDescriptionHelpFormatter):
     pass
 
 
-def _read(path: Path) -> SourceFile:
+def read(path: Path) -> SourceFile:
+    """The file at `path`, under its path from the folder of `specs/`."""
     shown = path.relative_to(specs_folder().parent).as_posix()
     return SourceFile(path=shown, text=path.read_text(encoding="utf-8"))
 
 
-def _specs(per_kind: int) -> Iterator[Outcome]:
+def spec_outcomes(per_kind: int) -> Iterator[Outcome]:
+    """Every shipped spec, broken in every way."""
     for path in sorted(specs_folder().glob("*.mstar")):
-        source = _read(path)
+        source = read(path)
         known = _keys(driver.lint(source, Selection()).diagnostics)
         for mutant in spec_mutants(source, per_kind):
             broken = SourceFile(path=source.path, text=mutant.text)
             yield _judge(mutant, broken, lambda file: driver.lint(file, Selection()), known)
 
 
-def _deployments(per_kind: int) -> Iterator[Outcome]:
-    specs = {path.stem: _read(path) for path in specs_folder().glob("*.mstar")}
+def deployment_outcomes(per_kind: int) -> Iterator[Outcome]:
+    """Every shipped deployment, broken in every way, with the spec of its model."""
+    specs = {path.stem: read(path) for path in specs_folder().glob("*.mstar")}
     for path in sorted((specs_folder() / "deployments").glob("*.yaml")):
-        source = _read(path)
+        source = read(path)
         model = source.text.partition("model: ")[2].split()[0]
         spec = specs[model]
 
@@ -113,7 +120,8 @@ def _deployments(per_kind: int) -> Iterator[Outcome]:
             yield _judge(mutant, SourceFile(path=source.path, text=mutant.text), lint, known)
 
 
-def _judge(mutant: Mutant, broken: SourceFile, lint, known: Counter[tuple[str, str]]) -> Outcome:  # type: ignore[no-untyped-def]
+def _judge(mutant: Mutant, broken: SourceFile, lint: Lint, known: Findings) -> Outcome:
+    """What linting the broken text says that it did not say of the text as it was."""
     try:
         found = lint(broken).diagnostics
     except InternalError as error:
@@ -143,11 +151,12 @@ def _is_on(diagnostic: Diagnostic, source: SourceFile, lines: frozenset[int]) ->
     )
 
 
-def _keys(diagnostics: tuple[Diagnostic, ...]) -> Counter[tuple[str, str]]:
+def _keys(diagnostics: tuple[Diagnostic, ...]) -> Findings:
     return Counter((diagnostic.code, diagnostic.message) for diagnostic in diagnostics)
 
 
-def _share(outcomes: list[Outcome]) -> float:
+def share(outcomes: list[Outcome]) -> float:
+    """The share of mistakes that are placed."""
     return sum(outcome.placed for outcome in outcomes) / len(outcomes)
 
 
@@ -173,7 +182,7 @@ def _table(outcomes: list[Outcome], seconds: float) -> str:
 def _row(name: str, outcomes: list[Outcome]) -> str:
     caught = sum(outcome.caught for outcome in outcomes)
     placed = sum(outcome.placed for outcome in outcomes)
-    return f"{name:44} {len(outcomes):8} {caught:7} {placed:7} {_share(outcomes):7.1%}"
+    return f"{name:44} {len(outcomes):8} {caught:7} {placed:7} {share(outcomes):7.1%}"
 
 
 def _why(outcome: Outcome) -> str:
@@ -187,7 +196,7 @@ def _facts(outcomes: list[Outcome], seconds: float) -> dict[str, object]:
         "mistakes": len(outcomes),
         "caught": sum(outcome.caught for outcome in outcomes),
         "placed": sum(outcome.placed for outcome in outcomes),
-        "share": _share(outcomes),
+        "share": share(outcomes),
         "seconds": seconds,
         "files": {
             path: {

@@ -30,16 +30,16 @@ def test_most_mistakes_in_orpheus_are_placed(
         text = (ROOT / "specs" / name).read_text(encoding="utf-8")
         (tmp_path / "specs" / name).write_text(text, encoding="utf-8")
     monkeypatch.setattr(mutations, "specs_folder", lambda: tmp_path / "specs")
-    outcomes = [*mutations._specs(1), *mutations._deployments(1)]
+    outcomes = [*mutations.spec_outcomes(1), *mutations.deployment_outcomes(1)]
     specs = [outcome for outcome in outcomes if outcome.path.endswith(".mstar")]
     deployments = [outcome for outcome in outcomes if outcome.path.endswith(".yaml")]
     assert len(specs) >= 30
     assert len(deployments) >= 30
-    assert mutations._share(outcomes) >= mutations.WANTED
+    assert mutations.share(outcomes) >= mutations.WANTED
 
 
 def test_the_same_file_gives_the_same_mistakes(mutations: ModuleType) -> None:
-    source = mutations._read(ROOT / "specs" / "orpheus.mstar")
+    source = mutations.read(ROOT / "specs" / "orpheus.mstar")
     first = mutations.spec_mutants(source, 1)
     assert first == mutations.spec_mutants(source, 1)
     assert len({mutant.text for mutant in first}) >= 30
