@@ -51,10 +51,13 @@ function fold(step) {
       case "done": machine.done = true; break;
     }
     for (const [name, rows] of event.rows) view.contexts[name] = { rows, step: index };
-    const inWalk = event.path.length > 2 && event.kind !== "part";
     const names = (view.values[event.machine] ??= { state: {}, walk: {}, name: "" });
-    if (event.kind === "run") { names.walk = {}; names.name = event.name; }
-    const place = event.kind === "run" || (inWalk && names.name && isInRun(event)) ? names.walk : names.state;
+    const runs = event.kind === "run";
+    const inWalk = runs || isInRun(event);
+    // What a walk sets is gone when it ends.
+    if (runs || !inWalk) names.walk = {};
+    if (runs) names.name = event.name;
+    const place = inWalk ? names.walk : names.state;
     for (const [name, text] of event.values) place[name] = { text, step: index };
   });
   return view;
