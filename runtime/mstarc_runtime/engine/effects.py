@@ -1,0 +1,83 @@
+"""What a step's run leaves to be done on the host, in the order in which its body had it.
+
+An effect notes what was sent, emitted or appended, and in which column of the batch's flags it says
+for which rows. Landing carries effects out.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mstarc_runtime.streaming.counts import Slots
+
+
+class SendTarget(Protocol):
+    """A ring, or the way to one: it is told what a landed step has sent."""
+
+    name: str
+
+    def landed(self, slots: Slots, count: int, ends: NDArray[np.bool_] | None = None) -> None:
+        """`ends` [rows, count]: which items end a chunk."""
+        ...
+
+
+class CountTarget(Protocol):
+    """A collector: it is told how many rows a landed step has added."""
+
+    def landed_all(self, slots: Slots, count: int) -> None: ...
+
+    def landed_reset(self, slots: Slots) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """`count` items a row went to a stream; `ends` are the columns that say which end a chunk.
+
+    `values` [bucket, count, *item] if they must travel.
+    """
+
+    target: SendTarget
+    count: int
+    where: int | None
+    ends: tuple[int, ...]
+    values: Tensor | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentPacked:
+    """Row i sent `counts[i]` items. `values` [Σcounts, *item] if they must travel."""
+
+    target: SendTarget
+    counts: tuple[int, ...]
+    values: Tensor | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emitted:
+    """A value for the client: [bucket, …], or [Σcounts, …] with `counts` rows a request."""
+
+    output: str
+    value: Tensor
+    where: int | None
+    counts: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """One row a request was appended to a collector."""
+
+    target: CountTarget
+    where: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """A collector was emptied."""
+
+    target: CountTarget
+
+
+Effect = Sent | SentPacked | Emitted | Collected | Reset
