@@ -6,6 +6,7 @@ from functools import cache
 
 import jinja2
 
+from mstarc.codegen.integrity import document_digest
 from mstarc.codegen.views.documents import placement_document, plan_document
 from mstarc.codegen.views.graph import graph_view
 from mstarc.codegen.views.machines import machines_view, messages_view
@@ -30,7 +31,8 @@ def render(plan: Plan, *, mir: str) -> dict[str, str]:
             view = rank_view(plan, placed, rank)
             files[f"{folder}/rank{rank.rank}.py"] = _fill("rank.py.jinja", view)
     digests = {name: digest(text) for name, text in sorted(files.items())}
-    files["plan.json"] = as_json(plan_document(plan, digests))
+    document = plan_document(plan, digests)
+    files["plan.json"] = as_json({**document, "digest": document_digest(document)})
     return dict(sorted(files.items()))
 
 

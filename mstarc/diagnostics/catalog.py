@@ -174,7 +174,7 @@ _ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry("MS0801", "plan-file-edited", "error", "generated"),
     CatalogEntry("MS0802", "plan-file-orphaned", "error", "generated"),
     CatalogEntry("MS0803", "plan-file-missing", "error", "generated"),
-    CatalogEntry("MS0804", "plan-abi", "error", "generated"),
+    CatalogEntry("MS0804", "plan-of-another-abi", "error", "generated"),
     CatalogEntry("MS0900", "internal-error", "error", "internal"),
     CatalogEntry("MS1001", "unused-suppression", "warning", "style"),
     CatalogEntry("MS1002", "suppression-without-reason", "warning", "style"),

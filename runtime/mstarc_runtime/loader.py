@@ -118,6 +118,7 @@ def load_plan(folder: Path) -> LoadedPlan:
     try:
         if content["abi"] != PLAN_ABI:
             raise _other_abi(folder, content)
+        _verify_document(folder / PLAN_FILE, content)
         _verify(folder, content["files"])
         messages, machines = _import_shared(folder)
         outputs = tuple(_declared(entry) for entry in content["outputs"])
@@ -217,13 +218,31 @@ def _read_json(folder: Path, relative: str) -> Any:
     path = folder / relative
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise _unreadable(path, f"the system says: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(path, str(error)) from error
+
+
+def _unreadable(path: Path, note: str) -> RuntimeFailure:
+    return RuntimeFailure(
+        "MS9004",
+        f"`{path}` can't be read",
+        notes=[note],
+        helps=["`mstarc compile SPEC -o PLAN` makes a plan"],
+    )
+
+
+def _verify_document(path: Path, content: Mapping[str, Any]) -> None:
+    noted = content["digest"]
+    rest = {key: value for key, value in content.items() if key != "digest"}
+    if hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest() != noted:
         raise RuntimeFailure(
-            "MS9004",
-            f"`{path}` can't be read",
-            notes=[str(error)],
-            helps=["`mstarc compile SPEC -o PLAN` makes a plan"],
-        ) from error
+            "MS9006",
+            f"`{path}` was changed after it was compiled",
+            notes=["the digest in its last line is of another content"],
+            helps=["edit the spec and compile it again"],
+        )
 
 
 def _verify(folder: Path, files: Mapping[str, str]) -> None:
@@ -232,9 +251,7 @@ def _verify(folder: Path, files: Mapping[str, str]) -> None:
         try:
             found = hashlib.sha256(path.read_bytes()).hexdigest()
         except OSError as error:
-            raise RuntimeFailure(
-                "MS9004", f"`{path}` can't be read", notes=[f"the system says: {error.strerror}"]
-            ) from error
+            raise _unreadable(path, f"the system says: {error.strerror}") from error
         if found != noted.removeprefix("sha256:"):
             raise RuntimeFailure(
                 "MS9006",

@@ -9,13 +9,16 @@ PLANS = Path(__file__).parent / "plans"
 
 
 def seal(folder: Path) -> None:
-    """Notes the hash of every file in plan.json."""
+    """Notes the hash of every file in plan.json, and its own."""
     manifest = json.loads((folder / "plan.json").read_text())
     manifest["files"] = {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != "plan.json" and "__pycache__" not in path.parts
     }
+    manifest.pop("digest", None)
+    content = json.dumps(manifest, sort_keys=True).encode()
+    manifest["digest"] = hashlib.sha256(content).hexdigest()
     (folder / "plan.json").write_text(json.dumps(manifest, indent=1))
 
 

@@ -124,6 +124,14 @@ def test_an_edited_plan_is_refused(plan: Path, capsys: pytest.CaptureFixture[str
     assert "edited\n" not in said.out, "not a line of it has run"
 
 
+def test_an_edit_of_plan_json_is_refused(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rewrite(plan, inputs=[])
+    assert main([str(plan)]) == 2
+    said = capsys.readouterr().err
+    assert "MS9006" in said
+    assert "plan.json` was changed" in said
+
+
 def test_a_plan_of_another_abi_is_refused(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rewrite(plan, abi=PLAN_ABI + 1)
     assert main([str(plan), "--input", "prompt=hi"]) == 2
