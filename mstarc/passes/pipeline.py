@@ -17,10 +17,13 @@ from mstarc.passes.partition import partition
 from mstarc.passes.place import place
 from mstarc.passes.plan_memory import plan_memory
 from mstarc.passes.size_chunk_buffers import size_chunk_buffers
+from mstarc.passes.split_optional_arguments import split_optional_arguments
 
 PIPELINE: tuple[PassEntry, ...] = (
     # First: costs and regions should not count what can never run.
     PassEntry(name="canonicalize", run=canonicalize),
+    # Before placement and regions: its choices are steps of their own.
+    PassEntry(name="split-optional-arguments", run=split_optional_arguments),
     PassEntry(name="place", run=place),
     # After placement: hops are edges between ranks.
     PassEntry(name="partition", run=partition),
