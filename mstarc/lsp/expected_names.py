@@ -6,6 +6,7 @@ an op of that node. What there is comes from the last inspection.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import get_args
 
 from mstarc.driver import Inspection
 from mstarc.lsp.index import Index
@@ -13,6 +14,8 @@ from mstarc.lsp.items import Item, item_of, word_item
 from mstarc.lsp.words import WORDS
 from mstarc.names import Resolved, Symbol
 from mstarc.syntax import ast
+from mstarc.typecheck.nodes import SHARD_KINDS
+from mstarc.typecheck.typed import EmptyKind, Engine, MaskKind, PolicyKind, TailKind
 from mstarc.typecheck.types import DTYPES, MEDIA_KINDS, SCALAR_KINDS, TupleType
 
 _TYPES = (*DTYPES, *SCALAR_KINDS, *MEDIA_KINDS, "flag")
@@ -27,11 +30,11 @@ _NOT_IN: Mapping[str, frozenset[str]] = MappingProxyType(
 # Words of which only these can come next.
 _AFTER: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "attends": ("causal", "full", "prefix", "frames"),
-        "chunk": ("fixed", "sliding", "left_context", "until"),
-        "tail": ("drop", "short", "pad"),
-        "empty": ("skip", "error"),
-        "shards": ("tensor", "expert"),
+        "attends": get_args(MaskKind),
+        "chunk": get_args(PolicyKind),
+        "tail": get_args(TailKind),
+        "empty": get_args(EmptyKind),
+        "shards": SHARD_KINDS,
     }
 )
 _OWNERS = (ast.WalkDecl, ast.MachineDecl, ast.TableDecl, ast.NodeDecl)
@@ -70,7 +73,7 @@ class Place:
             return
         if self.is_type(taken):
             self.is_closed = True
-            names = ("kv_cache", "stateless", "host") if self.is_engine() else _TYPES
+            names = get_args(Engine) if self.is_engine() else _TYPES
             yield from (Item(label=name, kind="type", doc=WORDS.get(name)) for name in names)
             return
         if resolved is None or (taken is not None and "NAME" not in taken):

@@ -50,7 +50,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "sample": "how tokens are drawn",
         "sampler": "which of the node's samplers an op uses",
         "send": "put items into a stream",
-        "shards": "how a node may be split over ranks: `tensor`, `expert`",
+        "shards": "how a node may be split over ranks: `tensor`, `expert`, `sequence`",
         "state": "a state of a machine",
         "stateful": "one state object a request, made and freed by the plan",
         "stream": "an asynchronous edge from one machine to another, with a chunk policy",

@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from mstarc import driver
+from mstarc.lsp.index import index_of
+from mstarc.source import SourceFile
+from mstarc.syntax import ast
 from mstarc.syntax.tables import load_tables
 from tests.support.golden import ROOT
 
@@ -63,10 +67,44 @@ def test_the_extension_takes_the_grammar_and_starts_the_server() -> None:
     assert '"lsp"' in (EXTENSION / "src/extension.ts").read_text(encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def installed() -> None:
+    if shutil.which("npm") is None or not (EXTENSION / "node_modules").is_dir():
+        pytest.skip("`npm ci` has not run in editors/vscode")
+
+
+def run(*command: str) -> str:
+    done = subprocess.run(command, cwd=EXTENSION, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.usefixtures("installed")
 def test_the_tests_of_the_extension_pass() -> None:
     """Types, the bundle, and scopes by vscode-textmate itself."""
-    npm = shutil.which("npm")
-    if npm is None or not (EXTENSION / "node_modules").is_dir():
-        pytest.skip("`npm ci` has not run in editors/vscode")
-    done = subprocess.run([npm, "test"], cwd=EXTENSION, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("npm", "test")
+
+
+@pytest.mark.usefixtures("installed")
+def test_in_shipped_specs_names_look_like_names_and_words_like_words() -> None:
+    specs = sorted((ROOT / "specs").glob("*.mstar"))
+    scopes = json.loads(run("node", "tests/tokens.cjs", *map(str, specs)))
+    words = load_tables().words
+    for path in specs:
+        source = SourceFile(path=path.name, text=path.read_text(encoding="utf-8"))
+        inspection = driver.inspect(source)
+        assert inspection.tree is not None
+        known = {name.span.start for name in index_of(inspection).meanings}
+        written = {n.span.start for n in ast.descendants(inspection.tree) if type(n) is ast.Name}
+        for line, tokens in enumerate(scopes[str(path)]):
+            for start, end, scope in tokens:
+                if scope.startswith(("comment", "string")):
+                    continue
+                base = source.line_starts[line] + start
+                for found in re.finditer(r"[A-Za-z_]\w*", source.text[base : base + end - start]):
+                    is_word = scope.startswith(("keyword", "storage", "constant.language"))
+                    shown = (path.stem, line + 1, found[0], scope)
+                    if base + found.start() in known:
+                        assert not is_word, shown
+                    elif base + found.start() not in written and found[0] in words:
+                        assert is_word or scope.startswith(("support", "constant")), shown
