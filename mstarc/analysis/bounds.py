@@ -19,7 +19,7 @@ from mstarc.ir.graph import (
     Stream,
     When,
 )
-from mstarc.ir.types import DimConst, TensorType, TupleType, Type
+from mstarc.ir.types import DimConst, OptionalType, TensorType, TupleType, Type
 from mstarc.ir.walking import statements_of
 
 
@@ -63,6 +63,8 @@ def burst(program: Program, stream: Stream, max_tokens: int) -> int:
 
 def _items(type_: Type | None, stream: Stream, max_tokens: int) -> int:
     item = stream.item
+    if isinstance(type_, OptionalType):
+        type_ = type_.item
     if not (isinstance(type_, TensorType) and type_.dims):
         return 1
     first = item.fields[0][1] if isinstance(item, TupleType) else item

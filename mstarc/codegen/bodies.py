@@ -4,8 +4,8 @@ from dataclasses import field
 
 from mstarc.codegen.expressions import DeviceExprs, HostExprs, constant_name
 from mstarc.codegen.pyrepr import LINE_LENGTH, layout_call, pyrepr
-from mstarc.ir.exprs import Const, Expr
-from mstarc.ir.types import Type
+from mstarc.ir.exprs import Const, Expr, Local
+from mstarc.ir.types import DimConst, OptionalType, TensorType, Type
 from mstarc.plan.actions import (
     Action,
     CallOp,
@@ -15,6 +15,7 @@ from mstarc.plan.actions import (
     Gather,
     Keep,
     Move,
+    PullItem,
     Read,
     Repeat,
     Reset,
@@ -195,6 +196,9 @@ class _DeviceBody(_Body):
                 method = "pack" if result in self.step.packed else "window"
                 code = f"{self.name(result)} = self.{attribute(stream)}.{method}(b)"
                 self.add(code, self._shape(result), depth)
+            case PullItem(stream=stream, result=result):
+                code = f"{self.name(result)} = self.{attribute(stream)}.item_or_none(b)"
+                self.add(code, f"{self._shape(result)} or none", depth)
             case SendItem():
                 self._send(action, depth)
             case EmitValue():
@@ -223,9 +227,13 @@ class _DeviceBody(_Body):
         op = self.writer.signatures.op(call)
         arguments = ["b"]
         for parameter, argument in zip(op.parameters, call.arguments, strict=True):
-            text = self.exprs.render(argument, parameter.type)
+            type_ = parameter.type
+            if isinstance(type_, OptionalType):
+                arguments.append(self._optional(argument, type_.item))
+                continue
+            text = self.exprs.render(argument, type_)
             if isinstance(argument, Const) and isinstance(argument.value, tuple):
-                packed = has_free_dim(parameter.type) and self._is_kv(call)
+                packed = has_free_dim(type_) and self._is_kv(call)
                 text = f"b.{'packed' if packed else 'stacked'}({text})"
             arguments.append(text)
         if call.context is not None:
@@ -238,18 +246,46 @@ class _DeviceBody(_Body):
         text = layout_call(head, arguments, INDENT + 4 * depth)
         self.add(text, "" if "\n" in text else comment, depth)
 
+    def _optional(self, argument: Expr, type_: Type) -> str:
+        """What an op gets for a parameter that may be none."""
+        text = self.exprs.render(argument, type_)
+        pulled = [a.result for a in self.step.actions if isinstance(a, PullItem)]
+        if isinstance(argument, Local) and argument.name in pulled:
+            return text
+        if argument != Const(None):
+            return f"b.some({text})"
+        if not isinstance(type_, TensorType) or not type_.is_static:
+            return "None"
+        sizes = tuple(dim.value for dim in type_.dims if isinstance(dim, DimConst))
+        return f"b.none({pyrepr(type_.dtype)}, {pyrepr(sizes)})"
+
     def _is_kv(self, call: CallOp) -> bool:
         return self.writer.signatures.nodes[call.node].engine == "kv_cache"
 
     def _send(self, send: SendItem, depth: int) -> None:
-        arguments = ["b", self.exprs.render(send.value)]
+        arguments = ["b", self._sent(send)]
         if send.masked or send.when is not None:
             arguments.append(self._where(send.masked, send.when)[2:])
         if send.ends is not None:
             arguments.append(f"ends={self.exprs.render(send.ends)}")
         head = f"self.{attribute(send.stream)}.append"
         text = layout_call(head, arguments, INDENT + 4 * depth)
-        self.add(text, "" if "\n" in text else f"send {send.text}", depth)
+        self.add(text, "" if "\n" in text or not send.text else f"send {send.text}", depth)
+
+    def _sent(self, send: SendItem) -> str:
+        """A value, or a number once for each item that goes out with it."""
+        text = self.exprs.render(send.value)
+        if not isinstance(send.value, Const) or isinstance(send.value.value, tuple):
+            return text
+        rank = self.writer.rank
+        ring = next(r for r in (*rank.rings, *rank.outboxes) if r.name == send.stream)
+        if send.alike is None:
+            return f"b.full({text}, {pyrepr(ring.item.dtype)})"
+        assert isinstance(send.alike, Local)
+        type_ = self.type_of(send.alike.name)
+        assert isinstance(type_, TensorType)
+        like, dims = self.exprs.render(send.alike), len(type_.dims) - 1
+        return f"b.alike({like}, {text}, {pyrepr(ring.item.dtype)}, dims={dims})"
 
     def _where(self, masked: bool, when: Expr | None) -> str:
         """The mask of an effect: the loop goes on, and what admission has computed holds."""

@@ -45,8 +45,19 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PullItem:
+    """Take the item that made the step ready, or none behind the last one."""
+
+    stream: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SendItem:
-    """Send `items` items a row. `masked`: where the loop goes on; `when`: if admission says so."""
+    """Send `items` items a row. `masked`: where the loop goes on; `when`: if admission says so.
+
+    A number is sent as often as `alike` has items, or once.
+    """
 
     stream: str
     value: Expr
@@ -55,6 +66,7 @@ class SendItem:
     masked: bool
     when: Expr | None
     text: str
+    alike: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +148,7 @@ Action = (
     CallOp
     | Move
     | Read
+    | PullItem
     | SendItem
     | EmitValue
     | Test
@@ -155,13 +168,13 @@ def expressions_of(action: Action) -> tuple[Expr, ...]:
             return arguments
         case Move(pairs=pairs):
             return tuple(value for _, value in pairs)
-        case SendItem(value=value, ends=ends):
-            return (value,) if ends is None else (value, ends)
+        case SendItem(value=value, ends=ends, alike=alike):
+            return tuple(expr for expr in (value, ends, alike) if expr is not None)
         case EmitValue(value=value) | Gather(value=value) | Keep(value=value):
             return (value,)
         case Test(condition=condition):
             return () if condition is None else (condition,)
-        case Read() | Reset() | Repeat() | ForkContext() | ClearContext():
+        case Read() | PullItem() | Reset() | Repeat() | ForkContext() | ClearContext():
             return ()
         case _:
             assert_never(action)
@@ -192,7 +205,7 @@ def definitions_of(action: Action) -> tuple[str, ...]:
             return tuple(name for name in results if name is not None)
         case Move(pairs=pairs):
             return tuple(name for name, _ in pairs)
-        case Read(result=result):
+        case Read(result=result) | PullItem(result=result):
             return (result,)
         case Reset(collector=collector):
             return (collector,)
@@ -232,11 +245,12 @@ def map_action(action: Action, names: dict[str, str]) -> Action:
         case Move():
             pairs = tuple((new(n), rename(v, names)) for n, v in action.pairs)
             return replace(action, pairs=tuple(p for p in pairs if p[1] != Local(p[0])))
-        case Read():
+        case Read() | PullItem():
             return replace(action, result=new(action.result))
         case SendItem():
             ends = None if action.ends is None else rename(action.ends, names)
-            return replace(action, value=rename(action.value, names), ends=ends)
+            alike = None if action.alike is None else rename(action.alike, names)
+            return replace(action, value=rename(action.value, names), ends=ends, alike=alike)
         case EmitValue():
             return replace(action, value=rename(action.value, names))
         case Test():

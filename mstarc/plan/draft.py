@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mstarc.ir.exprs import Expr
-from mstarc.ir.graph import Call
+from mstarc.ir.graph import Call, Policy, Tail
 from mstarc.plan.actions import Action, CallOp, Read, Repeat
 from mstarc.plan.signatures import Signatures
 
 Label = int
+Kind = Literal["device", "host", "branch", "mark", "done"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,20 @@ class Place:
     walk: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutPlan:
+    """How a read cuts its streams, where not as they say; `until` is the mark that ends it."""
+
+    policy: Policy
+    tail: Tail | None
+    until: str | None
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Draft:
     """A step in the making. `role` says what a step without calls, or a pass, is there for."""
 
-    kind: Literal["device", "host", "branch", "done"]
+    kind: Kind
     rank: int
     place: Place
     line: int
@@ -56,6 +66,9 @@ class Draft:
     actions: list[Action] = field(default_factory=list)
     reads: tuple[str, ...] = ()
     drained: Label | None = None
+    cut: CutPlan | None = None
+    pulls: tuple[str, ...] = ()
+    mark: tuple[str, str] | None = None
     then: Edge | None = None
     test: Expr | None = None
     yes: Label | None = None
@@ -92,7 +105,7 @@ class Drafting:
         self.waiting: list[Label] = []
         self.current: Draft | None = None
         self.role = ""
-        self.reads: tuple[tuple[Read, ...], Label] | None = None
+        self.reads: tuple[tuple[Read, ...], Label, CutPlan | None] | None = None
         self.sinks: list[list[Action]] = []
         self._labels = 0
 
@@ -156,11 +169,9 @@ class Drafting:
             label = self.forward[label]
         return label in self.waiting
 
-    def start(
-        self, kind: Literal["device", "host", "branch", "done"], rank: int, place: Place, line: int
-    ) -> Draft:
+    def start(self, kind: Kind, rank: int, place: Place, line: int) -> Draft:
         """A new step at this place; a wait for chunks that is due begins with it."""
-        if self.reads is not None and kind == "branch":
+        if self.reads is not None and kind in ("branch", "mark"):
             # A choice waits for nothing: the chunk is taken before it.
             self.start("device", rank, place, line)
         draft = Draft(kind=kind, rank=rank, place=place, line=line, role=self.role)
@@ -172,7 +183,7 @@ class Drafting:
             self.bound[label] = draft
         self.waiting = []
         if self.reads is not None:
-            reads, draft.drained = self.reads
+            reads, draft.drained, draft.cut = self.reads
             draft.reads = tuple(read.stream for read in reads)
             draft.actions.extend(reads)
             self.reads = None

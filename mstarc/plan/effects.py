@@ -5,6 +5,7 @@ After:   emit picture where option "draw.paint.emit_picture", which admission co
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mstarc.analysis.bounds import burst
@@ -23,12 +24,14 @@ from mstarc.ir.exprs import (
     TableItem,
     Unary,
 )
-from mstarc.ir.graph import Call, Emit, Send, Stream
+from mstarc.ir.graph import Call, Emit, Send
 from mstarc.ir.types import DimConst, DType, OptionalType, TensorType, Type
 from mstarc.ir.walking import locals_of, subexpressions
 from mstarc.plan.actions import EmitValue, SendItem, substitute
+from mstarc.plan.lanes import lanes_of
 from mstarc.plan.refuse import not_built
 from mstarc.plan.scope import Scope
+from mstarc.plan.signatures import where_there
 from mstarc.plan.turns import dtype_of, is_static
 from mstarc.plan.words import emit_text, send_text, spec_expr
 from mstarc.source import Span
@@ -41,7 +44,7 @@ def _dims_of(expr: Expr, types: Mapping[str, Type]) -> int:
     """The number of dims of a value."""
     match expr:
         case Local(name):
-            type_ = types[name]
+            type_ = where_there(types[name])
             return len(type_.dims) if isinstance(type_, TensorType) else 0
         case Slice(value, axes):
             return _dims_of(value, types) - sum(not isinstance(axis, tuple) for axis in axes)
@@ -62,27 +65,65 @@ class EffectFlattener:
     def send(self, send: Send, scope: Scope, *, masked: bool) -> None:
         """Send one item a row, or as many as one leading dim more has."""
         stream = self.flattener.streams[send.stream]
-        if len(send.values) != 1 or not isinstance(stream.item, TensorType):
-            raise not_built("a stream of several tensors an item", send.span)
-        value = self.flattener.expr(send.values[0], scope)
-        ends = None
-        if stream.policy.stop is not None:
-            ends = substitute(stream.policy.stop, {"item": value})
+        lanes = lanes_of(stream)
+        values = [self.flattener.expr(value, scope) for value in send.values]
+        if len(values) == 1 and len(lanes) > 1 and isinstance(values[0], Local):
+            whole = values[0].name
+            values = [Local(f"{whole}.{lane.field}") for lane in lanes]
+        several = [
+            value
+            for lane, value in zip(lanes, values, strict=True)
+            if _dims_of(value, self.flattener.types) > len(lane.type.dims)
+        ]
+        if several and any(isinstance(v, Local) and v not in several for v in values):
+            raise not_built("a `send` of one value with each of several", send.span)
+        size = self._size(several[0]) if several else 1
+        condition = send.condition
+        always = condition is None or (isinstance(condition, Const) and condition.value)
+        if size is None and condition is not None and not always and not masked:
+            self._send_if(send, condition, scope)
+            return
+        if size is None and (masked or stream.policy.stop is not None):
+            what = "a `send` of as many items as a request has, in front of a loop's test,"
+            raise not_built(what, send.span)
+        if stream.policy.stop is not None and len(lanes) > 1:
+            raise not_built("a stream of several values cut by its items", stream.span)
+        program = self.flattener.program
+        assert program.placement is not None
         drafting = self.flattener.drafting
         drafting.device(drafting.rank, scope.place, self.flattener.line(send.span))
-        drafting.add(
-            SendItem(
-                stream=send.stream,
-                value=value,
-                items=self._items(value, stream, send, masked=masked),
-                ends=ends,
-                masked=masked,
-                when=self._mask(
-                    send.condition, scope, send.span, f"send_{send.stream}", masked=masked
-                ),
-                text=send_text(send),
+        when = self._mask(condition, scope, send.span, f"send_{send.stream}", masked=masked)
+        for index, (lane, value) in enumerate(zip(lanes, values, strict=True)):
+            ends = None
+            if stream.policy.stop is not None:
+                ends = substitute(stream.policy.stop, {"item": value})
+            drafting.add(
+                SendItem(
+                    stream=lane.name,
+                    value=value,
+                    items=size or burst(program, stream, program.placement.max_tokens),
+                    ends=ends,
+                    masked=masked,
+                    when=when,
+                    text=send_text(send) if index == 0 else "",
+                    alike=several[0] if several and isinstance(value, Const) else None,
+                )
             )
-        )
+
+    def _send_if(self, send: Send, condition: Expr, scope: Scope) -> None:
+        """A choice in front of a send whose items no mask can hide."""
+        drafting, place = self.flattener.drafting, scope.place
+        name = f"{place.machine}.{place.walk or place.state}.send_{send.stream}"
+        self.branch(scope, condition, name, send.span)
+        draft = drafting.current
+        assert draft is not None
+        join = drafting.label()
+        draft.yes, draft.no = drafting.label(), join
+        drafting.current = None
+        drafting.put_label(draft.yes)
+        self.send(replace(send, condition=None), scope, masked=False)
+        drafting.jump(join)
+        drafting.put_label(join)
 
     def emit(self, emit: Emit, scope: Scope, *, masked: bool) -> None:
         """Hand a value to the client, from a host step where it is one's."""
@@ -158,22 +199,11 @@ class EffectFlattener:
             for index in subexpressions(part)
         )
 
-    def _items(self, value: Expr, stream: Stream, send: Send, *, masked: bool) -> int:
-        """How many items a row sends at most."""
-        types = self.flattener.types
-        assert isinstance(stream.item, TensorType)
-        if _dims_of(value, types) <= len(stream.item.dims):
-            return 1
-        type_ = types[value.name] if isinstance(value, Local) else None
+    def _size(self, value: Expr) -> int | None:
+        """How many items a value holds; None where it differs from request to request."""
+        type_ = where_there(self.flattener.types[value.name]) if isinstance(value, Local) else None
         first = type_.dims[0] if isinstance(type_, TensorType) else None
-        if isinstance(first, DimConst):
-            return first.value
-        if masked or send.condition is not None or stream.policy.stop is not None:
-            what = "a `send` of as many items as a request has, under a condition,"
-            raise not_built(what, send.span)
-        program = self.flattener.program
-        assert program.placement is not None
-        return burst(program, stream, program.placement.max_tokens)
+        return first.value if isinstance(first, DimConst) else None
 
     def _check_tensor(self, value: Expr, emit: Emit) -> None:
         """Refuse what no device step can hand over."""

@@ -17,7 +17,7 @@ from collections import Counter
 from typing import assert_never
 
 from mstarc.diagnostics import InternalError
-from mstarc.ir.exprs import Const, Expr, Local, Shape, Slice
+from mstarc.ir.exprs import Const, Expr, Field, Local, Shape, Slice
 from mstarc.ir.graph import (
     Assign,
     Call,
@@ -42,14 +42,16 @@ from mstarc.ir.graph import (
     When,
 )
 from mstarc.ir.types import Type
-from mstarc.ir.walking import definitions_of, statements_of
-from mstarc.plan.actions import CallOp, Move, Read, SendItem, substitute
+from mstarc.ir.walking import definitions_of, map_expr, statements_of
+from mstarc.plan.actions import CallOp, Move, SendItem, substitute
 from mstarc.plan.contexts import ContextFlattener
-from mstarc.plan.draft import Drafting, Place
+from mstarc.plan.draft import Draft, Drafting, Goto, Place
 from mstarc.plan.effects import EffectFlattener
+from mstarc.plan.lanes import lanes_of, stream_of
 from mstarc.plan.loops import LoopFlattener
 from mstarc.plan.parts import PartsFlattener
 from mstarc.plan.plan import Derived
+from mstarc.plan.reads import ReadFlattener
 from mstarc.plan.refuse import not_built
 from mstarc.plan.scope import Scope
 from mstarc.plan.signatures import Signatures, has_free_dim
@@ -59,11 +61,6 @@ from mstarc.plan.words import (
     spec_expr,
 )
 from mstarc.source import SourceFile, Span
-
-_CONSTRUCTS: dict[type, str] = {
-    MarkStream: "`mark`",
-    Pull: "`pull`",
-}
 
 
 class Flattener:
@@ -90,6 +87,8 @@ class Flattener:
         self.loops = LoopFlattener(self)
         self.effects = EffectFlattener(self)
         self.parts = PartsFlattener(self)
+        self.reads = ReadFlattener(self)
+        self.optional: dict[str, Draft | None] = {}
         self.contexts = ContextFlattener(self)
         self.drafting = Drafting(
             signatures,
@@ -186,13 +185,17 @@ class Flattener:
 
     def closes(self) -> tuple[str, ...]:
         """The streams that close when the machine is done."""
-        return tuple(s.name for s in self.program.streams if s.producer == self.machine.name)
+        streams = [s for s in self.program.streams if s.producer == self.machine.name]
+        return tuple(lane.name for stream in streams for lane in lanes_of(stream))
 
     # Statements
 
     def body(self, statements: tuple[Statement, ...], scope: Scope) -> None:
         """Cut statements one after another."""
-        for statement in statements:
+        for index, statement in enumerate(statements):
+            if isinstance(statement, Pull):
+                rank = self.first_rank(statements[index + 1 :])
+                self.drafting.rank = self.drafting.rank if rank is None else rank
             self.statement(statement, scope)
 
     def statement(self, statement: Statement, scope: Scope, *, masked: bool = False) -> None:
@@ -215,7 +218,7 @@ class Flattener:
             case When():
                 self._when(statement, scope)
             case Each():
-                self._each(statement, scope)
+                self.reads.each(statement, scope)
             case Parallel(branches=branches):
                 # In turn: a step is one stream of work, and branches do not see one another.
                 for branch in branches:
@@ -228,8 +231,10 @@ class Flattener:
                 self.contexts.fork(statement, scope)
             case Release():
                 self.contexts.release(statement, scope)
-            case MarkStream() | Pull():
-                raise not_built(_CONSTRUCTS[type(statement)], statement.span)
+            case Pull():
+                self.reads.pull(statement, scope)
+            case MarkStream():
+                self._mark(statement, scope)
             case _:
                 assert_never(statement)
 
@@ -261,6 +266,15 @@ class Flattener:
             text=call_text(call),
         )
         self.drafting.call(call, op, scope.place)
+        for argument in arguments:
+            if not isinstance(argument, Local) or argument.name not in self.optional:
+                continue
+            if self.optional[argument.name] is not self.drafting.current:
+                raise not_built(
+                    "a value that may be none, used in another step than its `pull`,",
+                    call.span,
+                    remedy="call the op directly behind the `pull`",
+                )
 
     def _packable(self, call: Call, arguments: tuple[Expr, ...], scope: Scope) -> tuple[Expr, ...]:
         """Arguments that are rows of a KV cache are values: reshaped ones are made in front.
@@ -351,27 +365,22 @@ class Flattener:
             self.drafting.jump(join)
         self.drafting.put_label(join)
 
-    def _each(self, each: Each, scope: Scope) -> None:
-        if each.last is not None or each.policy is not None or each.until is not None:
-            what = "`last`" if each.last is not None else "a policy or an end of its own"
-            raise not_built(f"an `each` with {what}", each.span)
+    def _mark(self, mark: MarkStream, scope: Scope) -> None:
+        """A step of the rank that sends: what was sent so far lies before the mark."""
         drafting = self.drafting
-        first, drained = drafting.label(), drafting.label()
-        reads = tuple(
-            Read(stream=stream, result=self.define(name, scope))
-            for stream, name in zip(each.streams, each.names, strict=True)
-        )
-        drafting.put_label(first)
-        drafting.reads = (reads, drained)
-        rank = self.first_rank(each.body)
-        drafting.rank = drafting.rank if rank is None else rank
-        if not each.body or isinstance(each.body[0], Each):
-            drafting.start("device", drafting.rank, scope.place, self.line(each.span))
-        self.body(each.body, scope)
-        if drafting.reads is not None:
-            drafting.start("device", drafting.rank, scope.place, self.line(each.span))
-        drafting.jump(first)
-        drafting.put_label(drained)
+        sending = [
+            draft.rank
+            for draft in drafting.drafts
+            for action in self.loops.flat(draft.actions)
+            if isinstance(action, SendItem) and stream_of(action.stream) == mark.stream
+        ]
+        rank = sending[-1] if sending else drafting.rank
+        draft = drafting.start("mark", rank, scope.place, self.line(mark.span))
+        draft.mark = mark.stream, mark.mark
+        draft.text = f"mark {mark.stream}.{mark.mark}"
+        behind = drafting.label()
+        drafting.close(Goto(behind))
+        drafting.put_label(behind)
 
     # Values
 
@@ -384,7 +393,7 @@ class Flattener:
 
     def expr(self, expr: Expr, scope: Scope) -> Expr:
         """The expression over variables."""
-        return self.turns.named(substitute(expr, scope.values))
+        return map_expr(self.turns.named(substitute(expr, scope.values)), _field_of)
 
     def assign(self, result: Value, value: Expr, scope: Scope, span: Span) -> None:
         """Give a name to a reshaped value; a plain copy in a walk is only another name."""
@@ -440,3 +449,12 @@ class Flattener:
                 if isinstance(statement, Call | Run | SetRegister):
                     counts.update(value.name for value in definitions_of(statement))
         return {name for name, count in counts.items() if count == 1}
+
+
+def _field_of(expr: Expr) -> Expr:
+    """The variable of a field of an item."""
+    match expr:
+        case Field(Local(name), field):
+            return Local(f"{name}.{field}")
+        case _:
+            return expr

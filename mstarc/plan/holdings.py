@@ -9,12 +9,14 @@ from mstarc.ir.graph import Node, Program
 from mstarc.ir.types import TensorType
 from mstarc.ir.walking import subexpressions
 from mstarc.plan.actions import Action, CallOp, Repeat, expressions_of
+from mstarc.plan.lanes import lanes_of
 from mstarc.plan.naming import attribute
 from mstarc.plan.plan import (
     BranchPlan,
     Constant,
     HopPlan,
     LoopPlan,
+    MarkPlan,
     NodePlan,
     NodeWeights,
     OutboxPlan,
@@ -56,24 +58,25 @@ def rank_plan(
     nodes.sort(key=order.__getitem__)
     machines = list(dict.fromkeys(flow.machine.name for _, flow in steps))
     sent = {stream for step in runs for stream, _ in step.sends}
+    sent |= {name for step, _ in steps if isinstance(step, MarkPlan) for name in step.streams}
     rings, outboxes = [], []
     for stream in program.streams:
-        assert isinstance(stream.item, TensorType)
-        reader = holdings.readers.get(stream.name, rank)
-        if reader == rank and (stream.name in sent or stream.name in holdings.readers):
-            assert stream.capacity is not None, "size-chunk-buffers has run"
-            rings.append(
-                RingPlan(
-                    name=stream.name,
-                    item=stream.item,
-                    policy=stream.policy,
-                    tail=stream.tail,
-                    empty=stream.empty,
-                    capacity=stream.capacity,
+        for lane in lanes_of(stream):
+            reader = holdings.readers.get(lane.name, rank)
+            if reader == rank and (lane.name in sent or lane.name in holdings.readers):
+                assert stream.capacity is not None, "size-chunk-buffers has run"
+                rings.append(
+                    RingPlan(
+                        name=lane.name,
+                        item=lane.type,
+                        policy=stream.policy,
+                        tail=stream.tail,
+                        empty=stream.empty,
+                        capacity=stream.capacity,
+                    )
                 )
-            )
-        elif stream.name in sent:
-            outboxes.append(OutboxPlan(name=stream.name, item=stream.item, rank=reader))
+            elif lane.name in sent:
+                outboxes.append(OutboxPlan(name=lane.name, item=lane.type, rank=reader))
     return RankPlan(
         rank=rank,
         nodes=tuple(_node_plan(program.nodes[order[node]], rank, holdings) for node in nodes),

@@ -16,6 +16,7 @@ from mstarc.plan.actions import CallOp
 from mstarc.plan.draft import Draft, Goto, Label
 from mstarc.plan.flatten import Flattener
 from mstarc.plan.holdings import Holdings, rank_plan
+from mstarc.plan.lanes import lanes_of
 from mstarc.plan.liveness import Flow, apply_names, coalesce
 from mstarc.plan.naming import attribute, step_names, variable_names
 from mstarc.plan.plan import (
@@ -25,6 +26,7 @@ from mstarc.plan.plan import (
     HopPlan,
     LoopTarget,
     MachineStart,
+    MarkPlan,
     NodeWeights,
     PlacedPlan,
     RunStep,
@@ -36,7 +38,7 @@ from mstarc.plan.plan import (
     Variable,
 )
 from mstarc.plan.refuse import not_built
-from mstarc.plan.signatures import Signatures, has_unknown_dim, static_bytes
+from mstarc.plan.signatures import Signatures, has_unknown_dim, static_bytes, where_there
 from mstarc.plan.step_facts import (
     defined_in,
     emits_of,
@@ -71,6 +73,14 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
     """Merge copies, drop steps that are left empty, and find what outlives a step."""
     drafting = flattener.drafting
     flow = Flow(drafting.drafts, drafting.bound, drafting.forward)
+    flow.solve()
+    for name in flattener.optional:
+        if any(name in alive for alive in flow.live_in.values()):
+            raise not_built(
+                "a value that may be none, used in another step than its `pull`,",
+                flattener.machine.span,
+                f"`{name}` is kept between steps",
+            )
     merged = coalesce(flow, flattener.types, frozenset(flattener.loops.collectors))
     groups: dict[str, list[str]] = {}
     for name, group in merged.items():
@@ -108,7 +118,7 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
     }
     variables = {}
     for group, (name, local) in names.items():
-        type_ = flattener.types[group]
+        type_ = where_there(flattener.types[group])
         size = static_bytes(type_)
         storage: Storage = "local"
         if name in bounds:
@@ -143,7 +153,8 @@ def _captured(flow: Flow, program: Program) -> frozenset[str]:
 
 def _attributes(program: Program) -> frozenset[str]:
     """The attributes of nodes, streams and config lists on a rank."""
-    names = [node.name for node in program.nodes] + [stream.name for stream in program.streams]
+    names = [node.name for node in program.nodes]
+    names += [lane.name for stream in program.streams for lane in lanes_of(stream)]
     names += [name for name, _ in program.config] + [table.name for table in program.tables]
     return frozenset(map(attribute, names))
 
@@ -233,6 +244,21 @@ class Numbering:
         if draft.kind == "done":
             closes = flow.flattener.closes()
             return DonePlan(id=number, name=name, machine=flow.machine.name, closes=closes)
+        if draft.kind == "mark":
+            assert draft.mark is not None
+            stream, mark = draft.mark
+            lanes = lanes_of(flow.flattener.streams[stream])
+            then = self._target(draft, flow)
+            assert isinstance(then, int)
+            return MarkPlan(
+                id=number,
+                name=name,
+                streams=tuple(lane.name for lane in lanes),
+                mark=mark,
+                text=draft.text,
+                line=draft.line,
+                then=then,
+            )
         if draft.kind == "branch":
             assert draft.test is not None
             assert draft.yes is not None
@@ -280,6 +306,8 @@ class Numbering:
             buckets=region.buckets if region is not None else ((1,) if unknown else ()),
             prepares=() if host else prepares_of(actions, signatures),
             reads=draft.reads,
+            cut=draft.cut,
+            pulls=draft.pulls,
             drained=None if draft.drained is None else self._to(draft, draft.drained, flow),
             sends=sends_of(actions),
             emits=emits_of(actions),
@@ -330,7 +358,10 @@ def place_plan(
     numbering = Numbering(program, placement, flows)
     steps = numbering.run()
     readers = {
-        stream: draft.rank for flow in flows for draft in flow.flow.drafts for stream in draft.reads
+        stream: draft.rank
+        for flow in flows
+        for draft in flow.flow.drafts
+        for stream in (*draft.reads, *draft.pulls)
     }
     writers = {
         stream: draft.rank
@@ -356,10 +387,12 @@ def place_plan(
         streams=tuple(
             StreamPlan(
                 stream=stream,
-                producer_rank=writers.get(stream.name, readers.get(stream.name, 0)),
-                consumer_rank=readers.get(stream.name, writers.get(stream.name, 0)),
+                lanes=tuple(lane.name for lane in lanes),
+                producer_rank=writers.get(lanes[0].name, readers.get(lanes[0].name, 0)),
+                consumer_rank=readers.get(lanes[0].name, writers.get(lanes[0].name, 0)),
             )
             for stream in program.streams
+            for lanes in [lanes_of(stream)]
         ),
         variables=tuple(variable for flow in flows for variable in flow.variables.values()),
     )

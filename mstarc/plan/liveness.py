@@ -13,6 +13,7 @@ from mstarc.ir.types import DimConst, TensorType, Type
 from mstarc.plan.actions import (
     Action,
     Move,
+    PullItem,
     Read,
     Repeat,
     definitions_of,
@@ -116,7 +117,7 @@ def coalesce(flow: Flow, types: Mapping[str, Type], collectors: Names) -> dict[s
         if isinstance(action, Move):
             sources = {name: v.name for name, v in action.pairs if isinstance(v, Local)}
             copies.extend(sources.items())
-        if isinstance(action, Read):
+        if isinstance(action, Read | PullItem):
             chunks.add(action.result)
         for name in defined:
             if name not in sources:

@@ -79,7 +79,9 @@ def step_names(drafts: list[Draft]) -> dict[Draft, str]:
         if draft.kind == "done":
             name = f"{draft.place.machine}.done"
         elif draft.kind == "branch":
-            name += ".choose"
+            name += f".{draft.role}" if draft.role else ".choose"
+        elif draft.mark is not None:
+            name += f".mark_{draft.mark[1]}"
         elif draft.role:
             name += f".{draft.role}"
         elif draft.place.walk is None or shared[name] > 1:

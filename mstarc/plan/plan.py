@@ -13,6 +13,7 @@ from mstarc.ir.exprs import Expr
 from mstarc.ir.graph import Node, PagePool, Placement, Policy, Program, Stream, Tail
 from mstarc.ir.types import TensorType, Type
 from mstarc.plan.actions import Action, ClearContext, ForkContext
+from mstarc.plan.draft import CutPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingPlan:
-    """A stream's buffer on the rank that reads it."""
+    """A stream's buffer, or one of several, on the rank that reads it."""
 
     name: str
     item: TensorType
@@ -182,6 +183,8 @@ class RunStep:
     buckets: tuple[int, ...]
     prepares: tuple[Prepared, ...]
     reads: tuple[str, ...]
+    cut: CutPlan | None
+    pulls: tuple[str, ...]
     drained: int | None
     sends: tuple[tuple[str, int], ...]
     emits: tuple[str, ...]
@@ -202,6 +205,19 @@ class BranchPlan:
     text: str
     yes: int
     no: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkPlan:
+    """A mark behind what the machine has sent so far to a stream, in all its lanes."""
+
+    id: int
+    name: str
+    streams: tuple[str, ...]
+    mark: str
+    text: str
+    line: int
+    then: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +242,7 @@ class DonePlan:
     closes: tuple[str, ...]
 
 
-Step = RunStep | BranchPlan | HopPlan | DonePlan
+Step = RunStep | BranchPlan | MarkPlan | HopPlan | DonePlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,9 +272,10 @@ class MachineStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPlan:
-    """A stream between ranks."""
+    """A stream between ranks; `lanes` are the rings of its values."""
 
     stream: Stream
+    lanes: tuple[str, ...]
     producer_rank: int
     consumer_rank: int
 

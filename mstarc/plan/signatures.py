@@ -8,11 +8,16 @@ from typing import Literal
 
 from mstarc.ir.exprs import Local
 from mstarc.ir.graph import Node, Op, Program
-from mstarc.ir.types import DTYPE_BYTES, DimConst, DimUnknown, TensorType, Type
+from mstarc.ir.types import DTYPE_BYTES, DimConst, DimUnknown, OptionalType, TensorType, Type
 from mstarc.plan.actions import CallOp
 
 Rows = Literal["one", "packed", "shaped"]
 Layout = Literal["rows", "packed"]
+
+
+def where_there(type_: Type) -> Type:
+    """The type of a value that may be none, where it is there."""
+    return type_.item if isinstance(type_, OptionalType) else type_
 
 
 def has_free_dim(type_: Type) -> bool:

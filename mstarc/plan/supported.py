@@ -5,7 +5,7 @@ Statements are refused where they are cut (`flatten`, `effects`, `loops`).
 
 from mstarc.ir.exprs import Const, LetRef, Option
 from mstarc.ir.graph import Node, Program
-from mstarc.ir.types import TensorType
+from mstarc.plan.lanes import lanes_of
 from mstarc.plan.refuse import not_built
 from mstarc.plan.words import spec_expr
 
@@ -13,9 +13,7 @@ from mstarc.plan.words import spec_expr
 def check_supported(program: Program) -> None:
     """Raise `NotBuiltError` for the first declaration without code."""
     for stream in program.streams:
-        if not isinstance(stream.item, TensorType):
-            raise not_built("a stream of several tensors an item", stream.span)
-        if not stream.item.is_static:
+        if any(not lane.type.is_static for lane in lanes_of(stream)):
             raise not_built("a stream whose items have no fixed size", stream.span)
     for node in program.nodes:
         _check_node(node)

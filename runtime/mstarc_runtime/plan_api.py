@@ -71,6 +71,17 @@ def parts_in_order(parts: Sequence[Part]) -> tuple[Part, ...]:
     )
 
 
+# Values that may not be there
+
+
+@dataclass(frozen=True, slots=True)
+class Maybe:
+    """What an op gets for `x: T or none`: [B, *dims], zeros where a row has none; bool[B]."""
+
+    value: Tensor
+    there: Tensor
+
+
 # Where a row goes next
 
 
@@ -112,6 +123,18 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """How a step's reads are cut, where not as their streams say.
+
+    `until` is a mark: once all before it was read, the row goes to `drained`. A mark ends the chunk
+    before it in any case.
+    """
+
+    policy: "Policy"
+    until: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceStep:
     """A batch of rows runs `run` on this rank's device.
 
@@ -136,6 +159,7 @@ class DeviceStep:
     region: str | None = None
     buckets: tuple[int, ...] = ()
     reads: tuple[str, ...] = ()
+    cut: Cut | None = None
     pulls: tuple[str, ...] = ()
     drained: int | None = None
     sends: tuple[tuple[str, int], ...] = ()
@@ -154,6 +178,7 @@ class HostStep:
     run: Callable[..., None]
     node: str
     reads: tuple[str, ...] = ()
+    cut: Cut | None = None
     drained: int | None = None
     sends: tuple[tuple[str, int], ...] = ()
     emits: tuple[str, ...] = ()
@@ -170,6 +195,18 @@ class BranchStep:
     test: Callable[..., bool]
     yes: Target
     no: Target
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkStep:
+    """A mark in streams, behind all that the machine has sent to them so far."""
+
+    id: int
+    name: str
+    streams: tuple[str, ...]
+    mark: str
+    then: int
     line: int
 
 
@@ -192,7 +229,7 @@ class DoneStep:
     closes: tuple[str, ...] = ()
 
 
-Step = DeviceStep | HostStep | BranchStep | HopStep | DoneStep
+Step = DeviceStep | HostStep | BranchStep | MarkStep | HopStep | DoneStep
 
 
 # Streams
@@ -291,6 +328,15 @@ class Batch(Protocol):
 
     def full(self, value: int | float, dtype: str) -> Tensor:
         """One number in every row: [B]."""
+
+    def alike(self, value: Tensor, number: int | float, dtype: str, *, dims: int) -> Tensor:
+        """One number for each item of `value`, whose items have `dims` dims: [B, k], or [Σk]."""
+
+    def some(self, value: Tensor) -> Maybe:
+        """A value that is there in every row."""
+
+    def none(self, dtype: str, dims: tuple[int, ...]) -> Maybe:
+        """A value that is there in no row."""
 
     def stacked(self, constant: Tensor) -> Tensor:
         """A constant in every row: [B, *dims]."""
@@ -391,6 +437,9 @@ class Ring(Protocol):
 
     def pack(self, batch: Batch) -> Tensor:
         """The chunks of all rows one behind the other: [Σk, *item]."""
+
+    def item_or_none(self, batch: Batch) -> Maybe:
+        """The item that the step pulls for each row; none where the stream is closed and empty."""
 
     def lengths(self, batch: Batch) -> Sequence[int]: ...
 

@@ -14,9 +14,11 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
-from mstarc.ir.chunks import Chunk, Cursor, History, next_event
-from mstarc.ir.graph import Node, Policy, Program, Tail
-from mstarc.ir.interpret.toys import Rows, Toys, digest, landmarks, sizes_of
+from mstarc.ir.chunks import Chunk, Closed, Cursor, History, Marked, next_event, next_item
+from mstarc.ir.graph import Node, Policy, Program, Stream, Tail
+from mstarc.ir.interpret.toys import Fields, Rows, Toys, digest, landmarks, sizes_of
+from mstarc.ir.types import TupleType
+from mstarc.plan.lanes import lanes_of
 from mstarc_runtime import plan_api
 
 
@@ -64,7 +66,9 @@ class Row:
 
 
 def plain(value: Any) -> Any:
-    """What a row holds."""
+    """What a row holds; of a value that may be none, the value or None."""
+    if isinstance(value, plan_api.Maybe):
+        return plain(value.value) if plain(value.there) else None
     return value.value if isinstance(value, Row) else value
 
 
@@ -108,6 +112,15 @@ class ToyBatch:
     def full(self, value: Any, dtype: str) -> Row:
         assert dtype in ("i64", "f32", "bool")
         return Row(value)
+
+    def alike(self, value: Any, number: Any, dtype: str, *, dims: int) -> Row:
+        return Row((number,) * len(plain(value)))
+
+    def some(self, value: Any) -> plan_api.Maybe:
+        return plan_api.Maybe(value, Row(True))
+
+    def none(self, dtype: str, dims: tuple[int, ...]) -> plan_api.Maybe:
+        return plan_api.Maybe(Row(0), Row(False))
 
     def stacked(self, constant: Any) -> Row:
         return Row(plain(constant))
@@ -182,15 +195,8 @@ class ToyRing:
     def __init__(self, name: str, policy: plan_api.Policy, item: tuple[int, ...]) -> None:
         self.name = name
         self.item = item
-        self.policy = Policy(
-            kind=policy.kind,
-            size=policy.size,
-            stride=policy.stride,
-            context=policy.context,
-            ramp=policy.ramp,
-        )
-        pad: Any = policy.pad
-        self.tail = None if policy.tail is None else Tail(kind=policy.tail, value=pad)
+        self.policy = policy
+        self.pulled = plan_api.Maybe(Row(0), Row(False))
         self.history = History()
         self.cursor = Cursor()
         self.chunk_items: Any = None
@@ -204,22 +210,49 @@ class ToyRing:
             self.history.items.extend(zip(items, marks, strict=True))
             batch.sent[self.name] = batch.sent.get(self.name, 0) + len(items)
 
-    def next(self) -> Chunk | str | None:
+    def next(self, cut: plan_api.Cut | None = None) -> Chunk | str | None:
         """The next chunk, `drained`, or none yet."""
-        found = next_event(
-            self.policy, self.tail, self.cursor, self.history, stops=lambda item: bool(item[1])
+        given = self.policy if cut is None else cut.policy
+        policy = Policy(
+            kind=given.kind,
+            size=given.size,
+            stride=given.stride,
+            context=given.context,
+            ramp=given.ramp,
         )
-        if found is None:
-            return None
-        event, self.cursor = found
-        if not isinstance(event, Chunk):
-            return "drained"
+        pad: Any = given.pad
+        tail = None if given.tail is None else Tail(kind=given.tail, value=pad)
+        until = None if cut is None else cut.until
+        event: Any = None
+        while not isinstance(event, Chunk):
+            found = next_event(
+                policy, tail, self.cursor, self.history, stops=lambda item: bool(item[1])
+            )
+            if found is None:
+                return None
+            event, self.cursor = found
+            if isinstance(event, Closed) or (isinstance(event, Marked) and event.mark == until):
+                return "drained"
         end = event.offset + event.context + event.fresh
         items = [value for value, _ in self.history.items[event.offset : end]]
-        items += [self.tail.value if self.tail else None] * event.padding
-        single = self.policy.kind == "fixed" and self.policy.size == 1
+        items += [tail.value if tail else None] * event.padding
+        single = policy.kind == "fixed" and policy.size == 1
         self.chunk_items = items[0] if single else tuple(items)
         return event
+
+    def pull(self) -> bool:
+        """Whether the next item, or that there is none, is known; it is taken then."""
+        found = next_item(self.cursor, self.history)
+        if found is None:
+            return False
+        event, self.cursor = found
+        there = isinstance(event, Chunk)
+        value = self.history.items[event.offset][0] if isinstance(event, Chunk) else 0
+        self.pulled = plan_api.Maybe(Row(value), Row(there))
+        return True
+
+    def item_or_none(self, batch: ToyBatch) -> plan_api.Maybe:
+        return self.pulled
 
     def window(self, batch: ToyBatch) -> Row:
         return Row(self.chunk_items)
@@ -444,12 +477,20 @@ class Ranks:
                     here = self.hop(rank, step)
                 case plan_api.BranchStep(test=test, yes=yes, no=no):
                     here = self.target(yes if test(self.ranks[rank], 0) else no, None)
+                case plan_api.MarkStep(streams=streams, mark=mark, then=then):
+                    for name in streams:
+                        history = self.request.rings[name].history
+                        history.marks.append((len(history.items), mark))
+                    here = then
                 case _:
                     drained = False
                     for name in step.reads:
-                        while (event := self.request.rings[name].next()) is None:
+                        while (event := self.request.rings[name].next(step.cut)) is None:
                             yield "waits"
                         drained = drained or event == "drained"
+                    for name in getattr(step, "pulls", ()):
+                        while not self.request.rings[name].pull():
+                            yield "waits"
                     here = step.drained if drained else self.run(rank, step)
             yield "goes on"
 
@@ -570,12 +611,27 @@ def run_plan(
         starts = {name: start["step"] for name, start in placed["machines"].items()}
         take_turns(ranks, starts, admission, order)
         streams = {
-            name: [value for value, _ in ring.history.items] for name, ring in request.rings.items()
+            stream.name: items_of(stream, request.rings)
+            for stream in program.streams
+            if lanes_of(stream)[0].name in request.rings
         }
         for rank in made:
             rank.release(0)
     emits = {name: tuple(values) for name, values in request.emits.items()}
     return emits, streams
+
+
+def items_of(stream: Stream, rings: Mapping[str, ToyRing]) -> list[Any]:
+    """All items of a stream, of its lanes together."""
+    columns = {
+        lane.field: [value for value, _ in rings[lane.name].history.items]
+        for lane in lanes_of(stream)
+    }
+    if not isinstance(stream.item, TupleType):
+        return columns[None]
+    return [
+        Fields(tuple(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)
+    ]
 
 
 def as_given(value: Any) -> Any:

@@ -165,7 +165,7 @@ def _sizes(type_: TensorType) -> tuple[int, ...]:
 def _ring(ring: RingPlan, names: _Names) -> str:
     names.api.add("Policy")
     policy = layout_call(
-        "Policy", _policy(ring.policy, ring.tail, ring.empty), _DEPTH + 4, before=7, tail=""
+        "Policy", policy_settings(ring.policy, ring.tail, ring.empty), _DEPTH + 4, before=7, tail=""
     )
     arguments = [
         pyrepr(ring.name),
@@ -177,7 +177,8 @@ def _ring(ring: RingPlan, names: _Names) -> str:
     return _assign(ring.name, "ring", arguments)
 
 
-def _policy(policy: Policy, tail: Tail | None, empty: str | None) -> list[str]:
+def policy_settings(policy: Policy, tail: Tail | None, empty: str | None) -> list[str]:
+    """The arguments of a `Policy`."""
     arguments = [f"kind={pyrepr(policy.kind)}", f"size={policy.size}"]
     if policy.stride:
         arguments.append(f"stride={policy.stride}")

@@ -13,7 +13,7 @@ from mstarc.plan.actions import (
     SendItem,
     Test,
 )
-from mstarc.plan.plan import BranchPlan, DonePlan, HopPlan, LoopTarget, RunStep, Step
+from mstarc.plan.plan import BranchPlan, DonePlan, HopPlan, LoopTarget, MarkPlan, RunStep, Step
 
 
 def numbered(noun: str, names: Sequence[str]) -> str:
@@ -49,7 +49,7 @@ def _statements(actions: tuple[Action, ...]) -> list[str]:
         match action:
             case CallOp(text=text) | ForkContext(text=text) | ClearContext(text=text):
                 texts.append(text)
-            case SendItem(text=text, masked=False):
+            case SendItem(text=str() as text, masked=False) if text:
                 texts.append(f"send {text}")
             case EmitValue(text=text, masked=False):
                 texts.append(f"emit {text}")
@@ -61,7 +61,8 @@ def _statements(actions: tuple[Action, ...]) -> list[str]:
 
 
 def _ahead(actions: tuple[Action, ...]) -> list[str]:
-    return [a.text for a in actions if isinstance(a, SendItem | EmitValue) and a.masked]
+    effects = [a for a in actions if isinstance(a, SendItem | EmitValue)]
+    return [a.text for a in effects if a.masked and a.text]
 
 
 def step_doc(step: RunStep) -> str:
@@ -85,7 +86,7 @@ def step_words(step: Step, names: Mapping[int, str]) -> list[str]:
     match step:
         case RunStep():
             return [*_statements(step.actions), *_ahead(step.actions)] or ["keeps its values"]
-        case BranchPlan():
+        case BranchPlan() | MarkPlan():
             return [step.text]
         case HopPlan(rank=rank, step=target):
             return [f"goes on at rank {rank}: {target}, {names[target]}"]

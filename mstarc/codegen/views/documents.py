@@ -76,12 +76,13 @@ def placement_document(placed: PlacedPlan) -> dict[str, Any]:
         "nodes": _node_ranks(placed),
         "machines": {m.machine: {"rank": m.rank, "step": m.step} for m in placed.machines},
         "streams": {
-            s.stream.name: {
+            lane: {
                 "producer_rank": s.producer_rank,
                 "consumer_rank": s.consumer_rank,
                 "capacity": s.stream.capacity,
             }
             for s in placed.streams
+            for lane in s.lanes
         },
         "hops": [
             {

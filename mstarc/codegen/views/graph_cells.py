@@ -8,6 +8,7 @@ from mstarc.ir.exprs import Input
 from mstarc.ir.graph import Each, Engine, Loop, Walk
 from mstarc.ir.walking import locals_of, statements_of, subexpressions
 from mstarc.plan.actions import Action, CallOp, EmitValue, Repeat, SendItem
+from mstarc.plan.lanes import stream_of, streams_of
 from mstarc.plan.plan import (
     BranchPlan,
     HopPlan,
@@ -209,7 +210,7 @@ class _Drawer:
                 for statement in statements_of(state.body):
                     if not isinstance(statement, Each):
                         continue
-                    first = [c for c in cells if c.step.reads == statement.streams]
+                    first = [c for c in cells if streams_of(c.step.reads) == statement.streams]
                     if not first:
                         continue
                     begin = cells.index(first[0])
@@ -289,7 +290,7 @@ class _Drawer:
                 cell
                 for cells in self.cells.values()
                 for cell in cells[:1]
-                if stream.name in cell.step.reads
+                if stream.name in streams_of((*cell.step.reads, *cell.step.pulls))
             ]
             if source is not None and readers:
                 text = f"{stream.name}: {policy_text(stream.policy)}, buffer {stream.capacity}"
@@ -302,7 +303,10 @@ class _Drawer:
             cells[-1]
             for cells in self.cells.values()
             if cells
-            and any(isinstance(a, SendItem) and a.stream == stream for a in cells[-1].step.actions)
+            and any(
+                isinstance(a, SendItem) and stream_of(a.stream) == stream
+                for a in cells[-1].step.actions
+            )
         ]
         return senders[-1] if senders else None
 

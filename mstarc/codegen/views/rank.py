@@ -5,7 +5,7 @@ from collections.abc import Set
 from mstarc.codegen.bodies import BodyWriter
 from mstarc.codegen.expressions import constant_name
 from mstarc.codegen.pyrepr import LINE_LENGTH, layout_call, layout_tuple, pyrepr, two_columns
-from mstarc.codegen.views.build_method import build_lines, release_lines
+from mstarc.codegen.views.build_method import build_lines, policy_settings, release_lines
 from mstarc.codegen.views.docs import (
     numbered,
     step_doc,
@@ -16,11 +16,13 @@ from mstarc.codegen.views.docs import (
 from mstarc.codegen.views.machines import origin
 from mstarc.diagnostics import InternalError
 from mstarc.ir.exprs import Expr, LoopIndex, Option, TableItem
+from mstarc.plan.draft import CutPlan
 from mstarc.plan.naming import identifier
 from mstarc.plan.plan import (
     BranchPlan,
     DonePlan,
     HopPlan,
+    MarkPlan,
     PlacedPlan,
     Plan,
     RankPlan,
@@ -198,6 +200,19 @@ class _RankWriter:
                         f"line={step.line}",
                     ],
                 )
+            case MarkPlan():
+                self.api.add("MarkStep")
+                return self._lay_out(
+                    "MarkStep",
+                    [
+                        f"id={self.constants[step.id]}",
+                        f"name={pyrepr(step.name)}",
+                        f"streams={_tuple('streams', step.streams)}",
+                        f"mark={pyrepr(step.mark)}",
+                        f"then={self.constants[step.then]}",
+                        f"line={step.line}",
+                    ],
+                )
             case HopPlan():
                 self.api.add("HopStep")
                 values = tuple(step.values)
@@ -241,6 +256,10 @@ class _RankWriter:
             arguments.append(f"node={pyrepr(step.nodes[0])}")
         if step.reads:
             arguments.append(f"reads={_tuple('reads', step.reads)}")
+        if step.cut is not None:
+            arguments.append(f"cut={self._cut(step.cut)}")
+        if step.pulls:
+            arguments.append(f"pulls={_tuple('pulls', step.pulls)}")
         if step.drained is not None:
             arguments.append(f"drained={self.constants[step.drained]}")
         if step.sends:
@@ -254,6 +273,14 @@ class _RankWriter:
         name = "DeviceStep" if device else "HostStep"
         self.api.add(name)
         return self._lay_out(name, arguments)
+
+    def _cut(self, cut: CutPlan) -> str:
+        self.api |= {"Cut", "Policy"}
+        policy = layout_call("Policy", policy_settings(cut.policy, cut.tail, None), 12, before=7)
+        arguments = [f"policy={policy}"]
+        if cut.until is not None:
+            arguments.append(f"until={pyrepr(cut.until)}")
+        return layout_call("Cut", arguments, 8, before=len("cut=") + 1)
 
     def _target(self, target: Target) -> str:
         if isinstance(target, int):
@@ -307,7 +334,7 @@ def _where(step: Step) -> str:
             return region
         case RunStep(why=why):
             return why
-        case BranchPlan():
+        case BranchPlan() | MarkPlan():
             return "host"
         case _:
             return ""

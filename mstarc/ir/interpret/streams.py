@@ -6,7 +6,7 @@ from typing import Any
 from mstarc.ir.chunks import Chunk, Cursor, History, keeps_from
 from mstarc.ir.graph import Policy, Stream
 from mstarc.ir.interpret.toys import Fields
-from mstarc.ir.types import TensorType, TupleType, Type
+from mstarc.ir.types import OptionalType, TensorType, TupleType, Type
 from mstarc.records import dataclass
 
 
@@ -81,6 +81,8 @@ def is_many(item: Type, type_: Type | None, value: Any) -> bool:
     """Whether a value holds several items: its type has one dim more, or it is nested deeper."""
     if not isinstance(item, TensorType) or not isinstance(value, tuple):
         return False
+    if isinstance(type_, OptionalType):
+        type_ = type_.item
     if isinstance(type_, TensorType):
         return len(type_.dims) == len(item.dims) + 1
     return _depth(value) > len(item.dims)

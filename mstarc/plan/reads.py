@@ -1,0 +1,108 @@
+"""Cut reads of streams: an `each` into passes that wait for a chunk, a `pull` into a wait.
+
+Before:  each states as s chunk until(prompt_end, max = 8) until prompt_end { run read(s.h) }
+After:   step: waits for a chunk of `states.h` and `states.media`, cut so; goes on at the mark
+
+A step that reads begins with it. What a `pull … or none` gives goes to calls of its own step.
+"""
+
+from typing import TYPE_CHECKING
+
+from mstarc.ir.graph import Each, Pull, Stream, Value
+from mstarc.ir.types import OptionalType, TensorType, TupleType, Type
+from mstarc.plan.actions import PullItem, Read
+from mstarc.plan.draft import CutPlan
+from mstarc.plan.lanes import Lane, lanes_of
+from mstarc.plan.refuse import not_built
+from mstarc.plan.scope import Scope
+
+if TYPE_CHECKING:
+    from mstarc.plan.flatten import Flattener
+
+
+class ReadFlattener:
+    """The part of a `Flattener` that knows reads."""
+
+    def __init__(self, flattener: "Flattener") -> None:
+        self.flattener = flattener
+
+    def each(self, each: Each, scope: Scope) -> None:
+        """A pass a chunk; where the stream ends, or at the mark, the machine goes on."""
+        if each.last is not None:
+            raise not_built("an `each` with `last`", each.span)
+        flattener, drafting = self.flattener, self.flattener.drafting
+        first, drained = drafting.label(), drafting.label()
+        cut = self._cut(each)
+        reads = tuple(
+            Read(stream=lane.name, result=name)
+            for stream, value in zip(each.streams, each.names, strict=True)
+            for lane, name in self._define(flattener.streams[stream], value, scope)
+        )
+        drafting.put_label(first)
+        drafting.reads = (reads, drained, cut)
+        rank = flattener.first_rank(each.body)
+        drafting.rank = drafting.rank if rank is None else rank
+        line = flattener.line(each.span)
+        if not each.body or isinstance(each.body[0], Each):
+            drafting.start("device", drafting.rank, scope.place, line)
+        flattener.body(each.body, scope)
+        if drafting.reads is not None:
+            drafting.start("device", drafting.rank, scope.place, line)
+        drafting.jump(first)
+        drafting.put_label(drained)
+
+    def pull(self, pull: Pull, scope: Scope) -> None:
+        """Wait for an item, or for the end of the stream."""
+        if not pull.or_none:
+            raise not_built("a `pull` without `or none`", pull.span)
+        flattener, drafting = self.flattener, self.flattener.drafting
+        draft = drafting.start("device", drafting.rank, scope.place, flattener.line(pull.span))
+        lanes = self._define(flattener.streams[pull.stream], pull.result, scope)
+        draft.pulls = tuple(lane.name for lane, _ in lanes)
+        for lane, name in lanes:
+            flattener.optional[name] = drafting.current
+            drafting.add(PullItem(stream=lane.name, result=name))
+
+    def _define(self, stream: Stream, value: Value, scope: Scope) -> list[tuple[Lane, str]]:
+        """A variable a lane: of the value itself, or of its fields."""
+        flattener = self.flattener
+        lanes = lanes_of(stream)
+        if lanes[0].field is None:
+            return [(lanes[0], flattener.define(value, scope))]
+        flattener.define(value, scope)
+        types = _fields(value.type)
+        return [
+            (
+                lane,
+                flattener.define(
+                    Value(name=f"{value.name}.{lane.field}", type=types[lane.field or ""]), scope
+                ),
+            )
+            for lane in lanes
+        ]
+
+    def _cut(self, each: Each) -> CutPlan | None:
+        if each.policy is None and each.until is None:
+            return None
+        streams = [self.flattener.streams[name] for name in each.streams]
+        policy = each.policy or streams[0].policy
+        stops = [policy.stop, *(s.policy.stop for s in streams if each.policy is not None)]
+        if each.policy is not None and any(stop is not None for stop in stops):
+            raise not_built(
+                "a read that is cut by items and its stream by others",
+                each.span,
+                "which items end a chunk is noted when they are sent",
+                "state the condition where the stream is declared",
+            )
+        return CutPlan(policy=policy, tail=streams[0].tail, until=each.until)
+
+
+def _fields(type_: Type) -> dict[str, Type]:
+    """The types of a tuple's fields; of one that may be none, as they are where it is there."""
+    item = type_.item if isinstance(type_, OptionalType) else type_
+    assert isinstance(item, TupleType)
+    return {
+        name: field.item if isinstance(field, OptionalType) else field
+        for name, field in item.fields
+        if isinstance(field, TensorType | OptionalType)
+    }
