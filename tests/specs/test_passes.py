@@ -10,29 +10,12 @@ from mstarc.ir.graph import Program
 from mstarc.ir.interpret import interpret
 from mstarc.passes.context import PassContext
 from mstarc.passes.pipeline import run_pipeline
-from mstarc.source import SourceFile
 from tests.support.front_half import lowered
-from tests.support.shipped_specs import SPECS_BY_NAME, ShippedSpec, admitted
+from tests.support.shipped_specs import SPECS_BY_NAME, ShippedSpec, admitted, deployment_of
 
 MADE = 90
 COMPARED = 12
 """Requests that are made by chance, and how many of those that meet the needs are compared."""
-
-
-def deployment_of(program: Program, *, apart: bool) -> SourceFile:
-    """A file that puts all nodes on one device, or each on one of its own; small requests."""
-    nodes = [node.name for node in program.nodes if node.engine != "host"]
-    groups = [[name] for name in nodes] if apart else [nodes]
-    lines = [
-        f"model: {program.model}",
-        f"devices: {len(groups)}xH200",
-        "max_seq_len: 16",
-        "max_concurrent_requests: 1",
-        "node_groups:",
-    ]
-    for rank, group in enumerate(groups):
-        lines += [f"  - node_names: [{', '.join(group)}]", f"    ranks: [{rank}]"]
-    return SourceFile(path="deployment.yaml", text="\n".join(lines) + "\n")
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["one rank", "a rank a node"])

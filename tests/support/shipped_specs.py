@@ -176,6 +176,22 @@ def admitted(program: Program, spec: ShippedSpec, count: int) -> Iterator[Reques
             yield made
 
 
+def deployment_of(program: Program, *, apart: bool) -> SourceFile:
+    """A file that puts all nodes on one device, or each on one of its own; small requests."""
+    nodes = [node.name for node in program.nodes if node.engine != "host"]
+    groups = [[name] for name in nodes] if apart else [nodes]
+    lines = [
+        f"model: {program.model}",
+        f"devices: {len(groups)}xH200",
+        "max_seq_len: 16",
+        "max_concurrent_requests: 1",
+        "node_groups:",
+    ]
+    for rank, group in enumerate(groups):
+        lines += [f"  - node_names: [{', '.join(group)}]", f"    ranks: [{rank}]"]
+    return SourceFile(path="deployment.yaml", text="\n".join(lines) + "\n")
+
+
 def possible_paths(machine: Machine) -> frozenset[Path]:
     """Every way through the states of a machine, whether or not a request may take it."""
     states = {state.name: state for state in machine.states}
@@ -225,6 +241,7 @@ __all__ = [
     "ShippedSpec",
     "admitted",
     "all_paths",
+    "deployment_of",
     "possible_paths",
     "taken_paths",
 ]
