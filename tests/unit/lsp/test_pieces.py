@@ -54,7 +54,7 @@ def test_a_shipped_spec(path: Path) -> None:
     check_same(parser, text)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_any_edits(data: st.DataObject) -> None:
     parser, text = PieceParser(), TEXT
