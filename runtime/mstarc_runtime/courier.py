@@ -15,6 +15,7 @@ from mstarc_runtime.engine.dtypes import dtype_name
 from mstarc_runtime.messages import (
     Closed,
     Items,
+    Marked,
     Message,
     Moved,
     ReadTo,
@@ -41,13 +42,18 @@ class RankCourier:
         # (stream, rank) → what its message will carry: slots, firsts, values, ends.
         self._outgoing: dict[tuple[str, int], list[tuple[int, int, Tensor, Sequence[int]]]] = {}
         # (stream, slot) → items that came before those in front of them; first number → items.
-        self._ahead: dict[tuple[str, int], dict[int, tuple[Tensor, tuple[int, ...]]]] = {}
+        self._ahead: dict[tuple[str, int], dict[int, tuple[Tensor, tuple[int, ...], int]]] = {}
+        # (stream, slot) → marks that wait for the items before them, by number.
+        self._marks: dict[tuple[str, int], dict[int, tuple[int, str]]] = {}
+        # (stream, slot) → marks that are in the ring.
+        self._marked: dict[tuple[str, int], int] = {}
         self._closes: dict[tuple[str, int], int] = {}
 
     @property
     def held(self) -> int:
         """Requests' things that wait here."""
-        return len(self._outgoing) + len(self._ahead) + len(self._closes)
+        kept = (self._outgoing, self._ahead, self._marks, self._marked, self._closes)
+        return sum(len(things) for things in kept)
 
     # Sending
 
@@ -61,6 +67,13 @@ class RankCourier:
         ends: Sequence[int],
     ) -> None:
         self._outgoing.setdefault((stream, rank), []).append((slot, first, values, ends))
+
+    def carry_mark(self, stream: str, rank: int, slot: int, count: int, mark: str) -> None:
+        live = self._worker.live[slot]
+        number = live.marks.get(stream, 0)
+        live.marks[stream] = number + 1
+        message = Marked(stream, slot, live.request, count, number, mark)
+        self._worker.mailbox.send(rank, message)
 
     def carry_close(self, stream: str, rank: int, slot: int, count: int) -> None:
         request = self._worker.live[slot].request
@@ -83,6 +96,7 @@ class RankCourier:
                 firsts=tuple(first for _, first, _, _ in sends),
                 counts=tuple(items.shape[0] for _, _, items, _ in sends),
                 ends=tuple(tuple(ends) for _, _, _, ends in sends),
+                marks=tuple(live[slot].marks.get(stream, 0) for slot, _, _, _ in sends),
                 dtype=dtype_name(values.dtype),
                 dims=tuple(values.shape[1:]),
             )
@@ -113,6 +127,7 @@ class RankCourier:
             step=hop.step,
             values=tuple(values),
             sent=live.sent,
+            marks=live.marks,
             left=live.left,
         )
         worker.mailbox.send(hop.rank, message, frames)
@@ -134,6 +149,7 @@ class RankCourier:
                 firsts=(message.firsts[index],),
                 counts=(message.counts[index],),
                 ends=(message.ends[index],),
+                marks=(message.marks[index],),
                 dtype=message.dtype,
                 dims=message.dims,
             )
@@ -144,7 +160,7 @@ class RankCourier:
         match message:
             case Items(slots=(slot,), requests=(request,)):
                 return slot, request
-            case Closed() | ReadTo() | Moved():
+            case Marked() | Closed() | ReadTo() | Moved():
                 return message.slot, message.request
             case _:
                 raise AssertionError(f"{message} is for no slot")
@@ -157,8 +173,11 @@ class RankCourier:
                     parcel.frames[0], message.dtype, (message.counts[0], *message.dims)
                 )
                 ahead = self._ahead.setdefault((message.stream, slot), {})
-                ahead[message.firsts[0]] = (items, message.ends[0])
+                ahead[message.firsts[0]] = (items, message.ends[0], message.marks[0])
                 self._advance(message.stream, slot)
+            case Marked(stream=stream, number=number, count=count, mark=mark):
+                self._marks.setdefault((stream, slot), {})[number] = (count, mark)
+                self._advance(stream, slot)
             case Closed(stream=stream, count=count):
                 self._closes[(stream, slot)] = count
                 self._advance(stream, slot)
@@ -172,7 +191,7 @@ class RankCourier:
 
     def forget(self, slot: int) -> None:
         """Drops what waits here for a request that is over."""
-        for kept in (self._ahead, self._closes):
+        for kept in (self._ahead, self._marks, self._marked, self._closes):
             for key in [key for key in kept if key[1] == slot]:
                 del kept[key]
         for sends in self._outgoing.values():
@@ -182,14 +201,39 @@ class RankCourier:
         """Puts into the ring what is next in number, as far as it goes."""
         ring = self._worker.parts.rings[stream]
         ahead = self._ahead.get((stream, slot), {})
-        while ring.sent(slot) in ahead:
-            items, ends = ahead.pop(ring.sent(slot))
-            ring.put(slot, items, ends)
+        while self._put_next_mark(ring, slot) or self._put_next_items(ring, slot, ahead):
+            pass
         if not ahead:
             self._ahead.pop((stream, slot), None)
         if self._closes.get((stream, slot)) == ring.sent(slot):
             del self._closes[(stream, slot)]
             ring.close(slot)
+
+    def _put_next_items(
+        self,
+        ring: Ring,
+        slot: int,
+        ahead: dict[int, tuple[Tensor, tuple[int, ...], int]],
+    ) -> bool:
+        """Items that are next, with no mark before them that is still to come."""
+        found = ahead.get(ring.sent(slot))
+        if found is None or found[2] != self._marked.get((ring.name, slot), 0):
+            return False
+        items, ends, _ = ahead.pop(ring.sent(slot))
+        ring.put(slot, items, ends)
+        return True
+
+    def _put_next_mark(self, ring: Ring, slot: int) -> bool:
+        waiting = self._marks.get((ring.name, slot), {})
+        number = self._marked.get((ring.name, slot), 0)
+        if number not in waiting or waiting[number][0] != ring.sent(slot):
+            return False
+        _, mark = waiting.pop(number)
+        if not waiting:
+            del self._marks[(ring.name, slot)]
+        self._marked[(ring.name, slot)] = number + 1
+        ring.mark(slot, mark)
+        return True
 
     def _arrive(self, message: Moved, parcel: Parcel, slot: int) -> None:
         parts = self._worker.parts
@@ -200,6 +244,7 @@ class RankCourier:
             holder.write(slot, value)
         live = self._worker.live[slot]
         live.sent.update(message.sent)
+        live.marks.update(message.marks)
         live.left.update(message.left)
         for name, count in message.sent.items():
             if name in parts.outboxes:

@@ -136,7 +136,7 @@ class Items(msgspec.Struct, tag="items", array_like=True, frozen=True):
     """Items of a stream from several slots; the frame holds them one slot behind the other.
 
     Slot i sends `counts[i]` items, the first having the number `firsts[i]`; `ends[i]` are those of
-    them that end a chunk.
+    them that end a chunk, `marks[i]` counts the marks before the first one.
     """
 
     stream: str
@@ -145,8 +145,20 @@ class Items(msgspec.Struct, tag="items", array_like=True, frozen=True):
     firsts: tuple[int, ...]
     counts: tuple[int, ...]
     ends: tuple[tuple[int, ...], ...]
+    marks: tuple[int, ...]
     dtype: str
     dims: tuple[int, ...]
+
+
+class Marked(msgspec.Struct, tag="marked", array_like=True, frozen=True):
+    """A mark of a stream, behind `count` items; `number` counts the marks before it."""
+
+    stream: str
+    slot: int
+    request: int
+    count: int
+    number: int
+    mark: str
 
 
 class Closed(msgspec.Struct, tag="closed", array_like=True, frozen=True):
@@ -170,7 +182,8 @@ class ReadTo(msgspec.Struct, tag="read-to", array_like=True, frozen=True):
 class Moved(msgspec.Struct, tag="moved", array_like=True, frozen=True):
     """A machine goes on at `step` of the receiver; a frame for each value that has one.
 
-    `sent` counts what the machine has sent to each stream, `left` the passes of its loops.
+    `sent` and `marks` count what the machine has sent to each stream, `left` the passes of its
+    loops.
     """
 
     slot: int
@@ -178,6 +191,7 @@ class Moved(msgspec.Struct, tag="moved", array_like=True, frozen=True):
     step: int
     values: tuple[tuple[str, Shape], ...]
     sent: dict[str, int]
+    marks: dict[str, int]
     left: dict[str, int]
 
 
@@ -194,6 +208,7 @@ Message = (
     | Failed
     | Released
     | Items
+    | Marked
     | Closed
     | ReadTo
     | Moved

@@ -16,6 +16,7 @@ from mstarc_runtime.plan_api import (
     Enter,
     HopStep,
     HostStep,
+    MarkStep,
     Step,
     Target,
 )
@@ -75,6 +76,10 @@ class Router:
                     return
                 case BranchStep():
                     target = step.yes if step.test(worker.rank, slot) else step.no
+                case MarkStep():
+                    for stream in step.streams:
+                        self._mark(slot, stream, step.mark)
+                    target = step.then
                 case DoneStep():
                     for stream in step.closes:
                         self.close(slot, stream)
@@ -95,17 +100,10 @@ class Router:
             return
         worker = self._worker
         rings = worker.parts.rings
-        if station.reads_one:
-            standing = rings[step.reads[0]].wait(slot)
-            if standing == "waiting":
-                station.waiting.add(slot)
-                return
-            if standing == "ready":
-                station.ready.append(slot)
-                return
-        standings = {stream: rings[stream].wait(slot) for stream in step.reads}
+        # Once for each stream: a read that is to stop at a mark passes it here.
+        standings = {stream: rings[stream].wait(slot, step.cut) for stream in step.reads}
         if "waiting" in standings.values() or any(
-            rings[stream].wait(slot) == "waiting" for stream in pulls
+            rings[stream].wait_item(slot) == "waiting" for stream in pulls
         ):
             station.waiting.add(slot)
             return
@@ -122,6 +120,14 @@ class Router:
             return
         assert step.drained is not None, f"step {step.name} reads and has no way out"
         self.route(slot, step.drained)
+
+    def _mark(self, slot: int, stream: str, mark: str) -> None:
+        parts = self._worker.parts
+        if stream in parts.rings:
+            parts.rings[stream].mark(slot, mark)
+        else:
+            self._worker.courier.flush()
+            parts.outboxes[stream].mark(slot, mark)
 
     def close(self, slot: int, stream: str) -> None:
         """The producer of a stream is done."""
@@ -181,7 +187,7 @@ def _machines(steps: Sequence[Step]) -> dict[int, str]:
     machines: dict[int, str] = {}
     for step in steps:
         match step:
-            case DeviceStep() | HostStep() | BranchStep():
+            case DeviceStep() | HostStep() | BranchStep() | MarkStep():
                 machine = step.name.partition(".")[0]
                 machines[step.id] = machine
                 for target in _targets(step):
@@ -195,7 +201,9 @@ def _machines(steps: Sequence[Step]) -> dict[int, str]:
     return machines
 
 
-def _targets(step: DeviceStep | HostStep | BranchStep) -> list[int]:
+def _targets(step: DeviceStep | HostStep | BranchStep | MarkStep) -> list[int]:
+    if isinstance(step, MarkStep):
+        return [step.then]
     if isinstance(step, BranchStep):
         targets: list[Target | None] = [step.yes, step.no]
     else:

@@ -63,7 +63,7 @@ class Station:
     groups: list[Group] = field(default_factory=list)
     turn: int = 0
     # Chunks that were cut for rows that then found no pages: they are read by the next run.
-    chunks: dict[int, dict[str, Chunk]] = field(default_factory=dict)
+    chunks: dict[int, dict[str, Chunk | None]] = field(default_factory=dict)
     # The values whose shapes decide who may run together, once a first run has told.
     shaped_by: tuple[str, ...] | None = None
     packed_by: tuple[str, ...] | None = None

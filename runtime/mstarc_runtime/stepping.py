@@ -227,21 +227,33 @@ class Stepper:
         values = [parts.values[name].shape(slot) for name in station.shaped_by or ()]
         held = station.chunks.get(slot)
         chunks = [
-            held[stream].length if held else parts.rings[stream].next_length(slot)
+            chunk.length
+            if held and (chunk := held.get(stream))
+            else parts.rings[stream].next_length(slot)
             for stream in step.reads
         ]
         return (*values, *chunks)
 
     def _take_chunks(self, station: Station, step: DeviceStep, batch: StepBatch) -> None:
-        for stream in (*step.reads, *step.pulls):
-            ring = self._worker.parts.rings[stream]
-            chunks = [self._chunk(station, ring, slot) for slot in batch.slot_list]
-            batch.set_chunks(ring, chunks)
+        rings = self._worker.parts.rings
+        for stream in step.reads:
+            ring = rings[stream]
+            batch.set_chunks(ring, [self._chunk(station, ring, slot) for slot in batch.slot_list])
+        for stream in step.pulls:
+            ring = rings[stream]
+            batch.set_pulled(ring, [self._item(station, ring, slot) for slot in batch.slot_list])
 
     def _chunk(self, station: Station, ring: Ring, slot: int) -> Chunk:
         held = station.chunks.setdefault(slot, {})
+        chunk = held.get(ring.name)
+        if chunk is None:
+            chunk = held[ring.name] = ring.take(slot)
+        return chunk
+
+    def _item(self, station: Station, ring: Ring, slot: int) -> Chunk | None:
+        held = station.chunks.setdefault(slot, {})
         if ring.name not in held:
-            held[ring.name] = ring.take(slot)
+            held[ring.name] = ring.pull(slot)
         return held[ring.name]
 
     def _allow(self, step: DeviceStep, batch: StepBatch) -> None:

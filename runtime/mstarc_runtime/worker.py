@@ -27,6 +27,7 @@ from mstarc_runtime.messages import (
     Failed,
     Items,
     MachineDone,
+    Marked,
     Moved,
     ReadTo,
     Release,
@@ -52,8 +53,9 @@ _STARVE_TURNS_AMONG_RANKS = 400
 class LiveRequest:
     """A request that holds a slot on this rank.
 
-    `sent` and `left` are what its machines that came from other ranks have brought along: items
-    sent to streams, passes left of loops. A machine that moves on takes them with it.
+    `sent`, `marks` and `left` are what its machines that came from other ranks have brought along:
+    items and marks sent to streams, passes left of loops. A machine that moves on takes them with
+    it.
     """
 
     slot: int
@@ -62,6 +64,7 @@ class LiveRequest:
     options: Mapping[str, Any]
     inputs: Mapping[str, Any]
     sent: dict[str, int] = field(default_factory=dict)
+    marks: dict[str, int] = field(default_factory=dict)
     left: dict[str, int] = field(default_factory=dict)
     jobs: int = 0
     is_ending: bool = False
@@ -224,7 +227,7 @@ class Worker:
                 self._end(slot, request)
             case Stop():
                 self.has_stopped = True
-            case Items() | Closed() | ReadTo() | Moved():
+            case Items() | Marked() | Closed() | ReadTo() | Moved():
                 for single in self.courier.split(parcel):
                     self._handle_for_slot(single)
             case other:

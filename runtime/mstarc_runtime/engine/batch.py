@@ -27,7 +27,7 @@ from mstarc_runtime.engine.effects import (
     Sent,
     SentPacked,
 )
-from mstarc_runtime.plan_api import DeviceStep
+from mstarc_runtime.plan_api import DeviceStep, Maybe
 from mstarc_runtime.streaming.chunks import Chunk
 from mstarc_runtime.streaming.counts import Slots
 
@@ -85,6 +85,7 @@ class StepBatch:
         self._passes = {
             loop: torch.zeros(bucket, dtype=torch.int64, device=device) for loop in step.passes
         }
+        self._presence: dict[str, Tensor] = {}
         self._lengths: dict[str, int] = {}
         self._ranges: dict[int, Tensor] = {}
         self._all_allowed = 0
@@ -132,6 +133,16 @@ class StepBatch:
     def set_passes(self, loop: str, numbers: NDArray[np.int64]) -> None:
         """Which pass of a loop each row is in, for a step that asks."""
         self._passes[loop][: self.size] = torch.from_numpy(numbers)
+
+    def set_pulled(self, ring: "Ring", pulled: list[Chunk | None]) -> None:
+        """The item that each row pulls from a stream, or none."""
+        nothing = Chunk(offset=0, context=0, fresh=1)
+        self.set_chunks(ring, [nothing if chunk is None else chunk for chunk in pulled])
+        there = self._presence.get(ring.name)
+        if there is None:
+            there = torch.zeros(self.bucket, dtype=torch.bool, device=self.device)
+            self._presence[ring.name] = there
+        there[: self.size] = torch.tensor([chunk is not None for chunk in pulled])
 
     def set_chunks(self, ring: "Ring", chunks: list[Chunk]) -> None:
         """What this run reads of a stream: one chunk a row."""
@@ -191,6 +202,19 @@ class StepBatch:
 
     def full(self, value: int | float, dtype: str) -> Tensor:
         return torch.full((self.bucket,), value, dtype=torch_dtype(dtype), device=self.device)
+
+    def alike(self, value: Tensor, number: int | float, dtype: str, *, dims: int) -> Tensor:
+        shape = value.shape[: value.dim() - dims]
+        return torch.full(shape, number, dtype=torch_dtype(dtype), device=self.device)
+
+    def some(self, value: Tensor) -> Maybe:
+        there = torch.ones(value.shape[0], dtype=torch.bool, device=self.device)
+        return Maybe(value, there)
+
+    def none(self, dtype: str, dims: tuple[int, ...]) -> Maybe:
+        shape = (self.bucket, *dims)
+        value = torch.zeros(shape, dtype=torch_dtype(dtype), device=self.device)
+        return Maybe(value, torch.zeros(self.bucket, dtype=torch.bool, device=self.device))
 
     def stacked(self, constant: Tensor) -> Tensor:
         return constant.expand(self.bucket, *constant.shape)
@@ -252,6 +276,10 @@ class StepBatch:
         length = self._lengths[ring.name]
         assert length >= 0, f"step {self.step.name} reads chunks of several lengths as one"
         return self._indices[(ring.name, length)]
+
+    def ring_presence(self, ring: "Ring") -> Tensor:
+        """For which rows the stream has an item that the step pulls: bool[bucket]."""
+        return self._presence[ring.name]
 
     def steps_to(self, count: int) -> Tensor:
         """i64[1, count]: 0 .. count - 1."""

@@ -45,6 +45,7 @@ class Cutter:
         "_chunks",
         "_covered",
         "_ends",
+        "_marks",
         "_policy",
         "_start",
         "_tail_taken",
@@ -58,20 +59,34 @@ class Cutter:
         self._covered = 0  # items before this one were handed over
         self._chunks = 0
         self._ends: deque[int] = deque()
+        # (items before it, name), in order, those that the reader has not passed.
+        self._marks: deque[tuple[int, str]] = deque()
         self._tail_taken = False
         self.sent = 0
         self.closed = False
 
     @property
     def is_untouched(self) -> bool:
-        return not (self.sent or self.closed)
+        return not (self.sent or self.closed or self._marks)
+
+    @property
+    def policy(self) -> Policy:
+        return self._policy
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but the policy's size decides where the next chunk ends."""
+        return not (self.closed or self._ends or self._marks)
 
     @property
     def fires_at(self) -> int:
         """The count of sent items at which the next chunk is complete."""
+        end = self._start + self._size()
         if self._ends:
-            return min(self._ends[0] + 1, self._start + self._size())
-        return self._start + self._size()
+            end = min(end, self._ends[0] + 1)
+        if self._marks and self._marks[0][0] > self._covered:
+            end = min(end, self._marks[0][0])
+        return end
 
     @property
     def keeps_from(self) -> int:
@@ -103,6 +118,38 @@ class Cutter:
         self._ends.extend(self.sent + index for index in ends)
         self.sent += count
 
+    def mark(self, name: str) -> None:
+        """A mark behind all items so far: it ends the chunk before it."""
+        assert not self.closed, "a mark was set after the close"
+        self._marks.append((self.sent, name))
+
+    def cut_by(self, policy: Policy, until: str | None = None) -> bool:
+        """The next chunks are cut by `policy`. Whether a mark named `until` is reached.
+
+        Marks before which nothing is left are passed, as far as that one.
+        """
+        self._policy = policy
+        while self._marks and self._marks[0][0] <= self._covered:
+            position, name = self._marks.popleft()
+            self._start = max(self._start, position)
+            if name == until:
+                return True
+        return False
+
+    def pull(self) -> Chunk | None:
+        """One item that no read has handed over, marks before it being passed; or none."""
+        at = self._covered
+        self.cut_by(self._policy)
+        if at >= self.sent:
+            return None
+        self._start = self._covered = at + 1
+        return Chunk(offset=at, context=0, fresh=1)
+
+    @property
+    def pulls_at(self) -> int:
+        """The count of sent items at which `pull` has one."""
+        return self._covered + 1
+
     def close(self) -> None:
         assert not self.closed, "a stream was closed twice"
         self.closed = True
@@ -118,7 +165,7 @@ class Cutter:
         """The next chunk, which `is_ready`; the cursor moves on."""
         policy = self._policy
         start, size = self._start, policy.size
-        is_cut = bool(self._ends) and self._ends[0] < start + size
+        is_cut = bool(self._marks) or (bool(self._ends) and self._ends[0] < start + size)
         if policy.kind == "sliding" and self.sent >= start + size and not is_cut:
             # The common case, in few words.
             context = max(0, self._covered - start)
@@ -130,7 +177,9 @@ class Cutter:
         self._tail_taken = self.sent < self.fires_at
         while self._ends and self._ends[0] < end:
             self._ends.popleft()
-        self._start = self._covered = end
+        is_whole_window = policy.kind == "sliding" and end == start + size
+        self._start = start + policy.stride if is_whole_window else end
+        self._covered = end
         self._chunks += 1
         return chunk
 

@@ -31,6 +31,10 @@ class Courier(Protocol):
         """`values` [n, *item] of a slot; the first has the number `first`."""
         ...
 
+    def carry_mark(self, stream: str, rank: int, slot: int, count: int, mark: str) -> None:
+        """A mark behind `count` items."""
+        ...
+
     def carry_close(self, stream: str, rank: int, slot: int, count: int) -> None:
         """`count` items were sent in all."""
         ...
@@ -99,6 +103,9 @@ class Outbox:
         first = self._sent.get(slot)
         self._sent.set(slot, first + values.shape[0])
         self._courier.carry_items(self.name, self.rank, slot, first, values, ends)
+
+    def mark(self, slot: int, name: str) -> None:
+        self._courier.carry_mark(self.name, self.rank, slot, self._sent.get(slot), name)
 
     def close(self, slot: int) -> None:
         self._courier.carry_close(self.name, self.rank, slot, self._sent.get(slot))

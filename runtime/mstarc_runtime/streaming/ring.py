@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mstarc_runtime.engine.batch import Job, StepBatch
 from mstarc_runtime.engine.dtypes import torch_dtype
-from mstarc_runtime.plan_api import Policy
+from mstarc_runtime.plan_api import Cut, Maybe, Policy
 from mstarc_runtime.streaming.chunks import NEVER, Chunk, Cutter
 from mstarc_runtime.streaming.counts import Slots
 
@@ -96,9 +96,15 @@ class Ring:
         batch.record_packed_send(self, counts)
 
     def window(self, batch: StepBatch) -> Tensor:
-        index = batch.ring_index(self)
-        items = self._storage[batch.device_slots[:, None], index]
-        return items.squeeze(1) if self.takes_one_item else items
+        items = self._storage[batch.device_slots[:, None], batch.ring_index(self)]
+        cut = batch.step.cut
+        return items.squeeze(1) if is_single(cut.policy if cut else self.policy) else items
+
+    def item_or_none(self, batch: StepBatch) -> Maybe:
+        there = batch.ring_presence(self)
+        items = self._storage[batch.device_slots, batch.ring_index(self)[:, 0]]
+        shape = (-1,) + (1,) * len(self._item)
+        return Maybe(items.masked_fill(~there.view(shape), 0), there)
 
     def pack(self, batch: StepBatch) -> Tensor:
         chunks = batch.chunks[self.name]
@@ -128,13 +134,14 @@ class Ring:
 
     # The reader
 
-    @property
-    def takes_one_item(self) -> bool:
-        return self.policy.kind == "fixed" and self.policy.size == 1
+    def wait(self, slot: int, cut: Cut | None = None) -> Standing:
+        """Where the reader of `slot` stands; if it waits, the listener will be told.
 
-    def wait(self, slot: int) -> Standing:
-        """Where the reader of `slot` stands; if it waits, the listener will be told."""
+        `cut`: how this read cuts the stream, where not as the stream says.
+        """
         cutter = self._synced(slot)
+        if cutter.cut_by(cut.policy if cut else self.policy, cut.until if cut else None):
+            return "drained"
         if cutter.is_ready:
             return "ready"
         if not cutter.closed:
@@ -142,24 +149,51 @@ class Ring:
             return "waiting"
         return "empty" if cutter.is_empty and self.policy.empty == "error" else "drained"
 
+    def wait_item(self, slot: int) -> Standing:
+        """The same for a reader that pulls one item, or none behind the close."""
+        cutter = self._synced(slot)
+        if cutter.sent >= cutter.pulls_at:
+            return "ready"
+        if cutter.closed:
+            return "drained"
+        self._fires_at[slot] = cutter.pulls_at
+        return "waiting"
+
+    def pull(self, slot: int) -> Chunk | None:
+        """Takes the next item of `slot`; none if the stream is closed and empty."""
+        cutter = self._synced(slot)
+        chunk = cutter.pull()
+        self._give_room(slot, cutter)
+        return chunk
+
+    def mark(self, slot: int, name: str) -> None:
+        """A mark behind all items so far."""
+        self._synced(slot).mark(name)
+        if self._fires_at[slot] != NEVER:
+            self._fires_at[slot] = NEVER
+            self._listener.reader_woken(self.name, slot, False)
+
     def take(self, slot: int) -> Chunk:
         """Cuts the next chunk of `slot`, which is ready. Its items stay until the run is over."""
         cutter = self._synced(slot)
         chunk = cutter.take()
-        self._fires_at[slot] = NEVER
         if chunk.padding:
             self._pad(slot, chunk)
+        self._give_room(slot, cutter)
+        return chunk
+
+    def _give_room(self, slot: int, cutter: Cutter) -> None:
+        self._fires_at[slot] = NEVER
         keeps_from = cutter.keeps_from
         if keeps_from > self._keeps_from[slot]:
             self._keeps_from[slot] = keeps_from
             self._full_at[slot] = keeps_from + self.capacity
             self._listener.room_made(self.name, slot, keeps_from)
-        return chunk
 
     def next_length(self, slot: int) -> int:
         """Rows of the chunk that `take` would cut now, without cutting it."""
         cutter = self._cutters[slot]
-        if self._full_length and not cutter.closed:
+        if self._full_length and cutter.is_plain and cutter.policy is self.policy:
             return self._full_length
         return self._synced(slot).peek().length
 
@@ -171,7 +205,7 @@ class Ring:
     def items_of(self, slot: int, chunk: Chunk) -> Tensor:
         """A copy of a chunk on the host: [k, *item], or [*item] of a stream read one by one."""
         items = self._storage[slot, self.index_of(chunk)].cpu()
-        return items[0] if self.takes_one_item else items
+        return items[0] if is_single(self._cutters[slot].policy) else items
 
     # The producer
 
@@ -288,3 +322,8 @@ class Ring:
         end = chunk.offset + chunk.items
         positions = torch.arange(end, end + chunk.padding, device=self._device) % self.capacity
         self._storage[slot, positions] = pad
+
+
+def is_single(policy: Policy) -> bool:
+    """Whether a chunk is handed over as the item that it holds."""
+    return policy.kind == "fixed" and policy.size == 1
