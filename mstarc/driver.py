@@ -18,7 +18,6 @@ from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
 from mstarc.syntax import ast
 from mstarc.syntax.parser import parse
-from mstarc.syntax.printer import print_spec
 from mstarc.typecheck import Sizes
 from mstarc.typecheck import check as check_types
 
@@ -175,7 +174,7 @@ def format_spec(spec: SourceFile) -> Outcome:
     tree = job.run("parse", parse, spec, job.sink)
     if tree is None or job.sink.has_errors:
         return job.outcome()
-    return job.outcome({spec.path: job.run("print", print_spec, tree, spec)})
+    return job.outcome({spec.path: job.run("print", _printed, tree, spec)})
 
 
 def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
@@ -235,6 +234,12 @@ def picture_of(
     return found, program
 
 
+def _printed(tree: ast.Spec, spec: SourceFile) -> str:
+    from mstarc.syntax.printer import print_spec  # loaded here: checking prints nothing
+
+    return print_spec(tree, spec)
+
+
 def _laid_out(plan: object) -> str:
     from pprint import pformat  # loaded here: few look at a plan this way
 
@@ -266,7 +271,7 @@ def _lowered(spec: SourceFile, sizes: "SizesFile | None", job: "_Job") -> "Progr
     from mstarc.lowering import lower
 
     typed = _typed(spec, sizes, job)
-    if typed is None or job.ends_after("check", lambda: print_spec(typed.resolved.spec, spec)):
+    if typed is None or job.ends_after("check", lambda: _printed(typed.resolved.spec, spec)):
         return None
     program = job.run("lower", lower, typed)
     return None if job.ends_after("lower", lambda: print_program(program)) else program
@@ -275,7 +280,7 @@ def _lowered(spec: SourceFile, sizes: "SizesFile | None", job: "_Job") -> "Progr
 def _typed(spec: SourceFile, sizes: "SizesFile | None", job: "_Job") -> "Typed | None":
     """From text to types, perhaps with errors; none where there is nothing to check."""
     tree = job.run("parse", parse, spec, job.sink)
-    if tree is None or job.ends_after("parse", lambda: print_spec(tree, spec)):
+    if tree is None or job.ends_after("parse", lambda: _printed(tree, spec)):
         return None
     resolved = job.run("resolve", resolve, tree, job.sink)
     # Types are checked also where names are unknown, so that one run reports both.
@@ -309,7 +314,7 @@ def _lint_sizes(typed: "Typed", file: SourceFile, job: "_Job") -> None:
     if sizes is not None:
         resolved = typed.resolved
         given = _front_sizes(sizes, resolved, job)
-        job.run("check", check_types, resolved, job.sink, given)
+        job.run("check", check_types, resolved, job.sink, given, only_sizes=True)
 
 
 def _lint_deployments(

@@ -19,8 +19,14 @@ from mstarc.typecheck.walks import check_walks, declare_walks
 _NO_SIZES = Sizes()
 
 
-def check(resolved: Resolved, sink: DiagnosticSink, sizes: Sizes = _NO_SIZES) -> Typed:
-    """The checked spec. With errors in `sink` it is good for looking at, not for lowering."""
+def check(
+    resolved: Resolved, sink: DiagnosticSink, sizes: Sizes = _NO_SIZES, *, only_sizes: bool = False
+) -> Typed:
+    """The checked spec. With errors in `sink` it is good for looking at, not for lowering.
+
+    With `only_sizes` the spec was right with other sizes, and what no number decides is left out:
+    which outputs are emitted and which values are set on every way through the machines.
+    """
     state = State(resolved=resolved, sink=sink, config=config_values(resolved, sizes, sink))
     links = find_links(resolved)
     check_config_types(state)
@@ -32,7 +38,7 @@ def check(resolved: Resolved, sink: DiagnosticSink, sizes: Sizes = _NO_SIZES) ->
     ways = check_machines(state)
     check_contexts(state)
     check_cache_rows(state)
-    if not links.recursive and not has_unknown_names(sink):
+    if not only_sizes and not links.recursive and not has_unknown_names(sink):
         # These follow runs of walks to their ends, which a circle does not have. With a name that
         # means nothing, what seems to be missing may be what was misspelt.
         check_outputs(ways, links, state)
