@@ -177,9 +177,13 @@ def admitted(program: Program, spec: ShippedSpec, count: int) -> Iterator[Reques
 
 
 def deployment_of(program: Program, *, apart: bool) -> SourceFile:
-    """A file that puts all nodes on one device, or each on one of its own; small requests."""
-    nodes = [node.name for node in program.nodes if node.engine != "host"]
-    groups = [[name] for name in nodes] if apart else [nodes]
+    """A file that puts all nodes on one device, or what has one public name on one of its own.
+
+    Requests are small, so that any model fits.
+    """
+    nodes = [node for node in program.nodes if node.engine != "host"]
+    public = dict.fromkeys((node.aliases or (node.name,))[0] for node in nodes)
+    groups = [[name] for name in public] if apart else [list(public)]
     lines = [
         f"model: {program.model}",
         f"devices: {len(groups)}xH200",
