@@ -192,6 +192,8 @@ class _DeviceBody(_Body):
                     self.exprs.render(value, self.type_of(name)) for name, value in pairs
                 )
                 self.add(f"{targets} = {values}", depth=depth)
+            case Read(result=result) | PullItem(result=result) if not self._is_read(result):
+                pass
             case Read(stream=stream, result=result):
                 method = "pack" if result in self.step.packed else "window"
                 code = f"{self.name(result)} = self.{attribute(stream)}.{method}(b)"
@@ -219,6 +221,9 @@ class _DeviceBody(_Body):
                 self._repeat(action, depth)
             case ForkContext() | ClearContext():
                 pass
+
+    def _is_read(self, name: str) -> bool:
+        return name in self.step.stores or name in used_in(self.step.actions)
 
     def name_of_collector(self, name: str) -> str:
         return self.writer.variables[name].local
@@ -278,14 +283,16 @@ class _DeviceBody(_Body):
         if not isinstance(send.value, Const) or isinstance(send.value.value, tuple):
             return text
         rank = self.writer.rank
-        ring = next(r for r in (*rank.rings, *rank.outboxes) if r.name == send.stream)
+        items = {ring.name: ring.item for ring in rank.rings}
+        items |= {outbox.name: outbox.item for outbox in rank.outboxes}
+        dtype = pyrepr(items[send.stream].dtype)
         if send.alike is None:
-            return f"b.full({text}, {pyrepr(ring.item.dtype)})"
+            return f"b.full({text}, {dtype})"
         assert isinstance(send.alike, Local)
         type_ = self.type_of(send.alike.name)
         assert isinstance(type_, TensorType)
         like, dims = self.exprs.render(send.alike), len(type_.dims) - 1
-        return f"b.alike({like}, {text}, {pyrepr(ring.item.dtype)}, dims={dims})"
+        return f"b.alike({like}, {text}, {dtype}, dims={dims})"
 
     def _where(self, masked: bool, when: Expr | None) -> str:
         """The mask of an effect: the loop goes on, and what admission has computed holds."""

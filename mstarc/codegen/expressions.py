@@ -122,6 +122,9 @@ class AdmissionExprs:
         if indent + before + len(flat) + after <= LINE_LENGTH:
             return flat
         blank = " " * (indent + 4)
+        inner = flat[len("tuple(") : -1]
+        if indent + 4 + len(inner) <= LINE_LENGTH:
+            return f"tuple(\n{blank}{inner}\n{' ' * indent})"
         first = self.laid_out(value, indent + 4)
         return f"tuple(\n{blank}{first}\n{blank}{behind}\n{' ' * indent})"
 

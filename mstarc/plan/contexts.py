@@ -35,6 +35,8 @@ class ContextFlattener:
     def fork(self, fork: Fork, scope: Scope) -> None:
         """Let a context hold what another one holds; under a condition behind a choice."""
         condition = fork.condition
+        if fork.node not in self.ranks:
+            return  # nobody calls the node: its contexts are empty
         if condition is None or (isinstance(condition, Const) and condition.value):
             self._fork(fork, scope)
             return
@@ -53,6 +55,8 @@ class ContextFlattener:
 
     def release(self, release: Release, scope: Scope) -> None:
         """Empty a context."""
+        if release.node not in self.ranks:
+            return
         self._step(release.node, scope, release.span)
         text = f"release {release.node}.{release.context}"
         self.flattener.drafting.add(
@@ -69,7 +73,7 @@ class ContextFlattener:
     def _step(self, node: str, scope: Scope, span: Span) -> Draft:
         """A device step of the node's rank in which it has not been called."""
         drafting = self.flattener.drafting
-        rank = self.ranks.get(node, drafting.rank)
+        rank = self.ranks[node]
         line = self.flattener.line(span)
         draft = drafting.device(rank, scope.place, line)
         if any(call.node == node for call in draft.calls):

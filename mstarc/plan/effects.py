@@ -236,7 +236,7 @@ class EffectFlattener:
     ) -> Expr:
         expr = self.flattener.expr(condition, scope)
         machine = self.flattener.machine.name
-        full = name if name.startswith(machine) else f"{machine}.{name}"
+        full = name if name.startswith(f"{machine}.") else f"{machine}.{name}"
         return self.flattener.turns.derive(expr, condition, full, dtype, span)
 
     def branch(self, scope: Scope, condition: Expr, name: str, span: Span) -> None:

@@ -22,6 +22,7 @@ from mstarc.plan.actions import (
     without_empty,
 )
 from mstarc.plan.draft import Draft, Goto, Label
+from mstarc.plan.signatures import where_there
 
 Names = frozenset[str]
 Visit = Callable[[Action, Names], None]
@@ -160,6 +161,7 @@ def apply_names(drafts: list[Draft], names: dict[str, str]) -> None:
 
 def _alike(one: Type, two: Type) -> bool:
     """Whether two types have one form in memory: free dims may have other names."""
+    one, two = where_there(one), where_there(two)
     if not isinstance(one, TensorType) or not isinstance(two, TensorType):
         return one == two
     if one.dtype != two.dtype or len(one.dims) != len(two.dims):

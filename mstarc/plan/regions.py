@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from mstarc.ir.graph import Call, Program, Region, Uncaptured
 from mstarc.ir.walking import all_statements
-from mstarc.plan.signatures import Signatures, has_free_dim
+from mstarc.plan.signatures import Signatures, fixed_rows, has_free_dim
 
 
 def trim_regions(program: Program) -> Program:
@@ -43,7 +43,13 @@ def _reasons(program: Program) -> dict[str, str]:
     for call in all_statements(program):
         if not isinstance(call, Call) or signatures.nodes[call.node].engine != "kv_cache":
             continue
-        for parameter in signatures.ops[call.node, call.op].parameters:
+        op = signatures.ops[call.node, call.op]
+        if fixed_rows(op) is not None:
+            found[call.site] = (
+                f"`{call.node}.{call.op}` has {fixed_rows(op)} rows a request, "
+                "and no graph replays page tables of packed rows"
+            )
+        for parameter in op.parameters:
             if has_free_dim(parameter.type):
                 found[call.site] = (
                     f"`{call.node}.{call.op}` takes `{parameter.name}` packed, "

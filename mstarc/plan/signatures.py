@@ -6,7 +6,7 @@ everything else has a leading dim of one row a request.
 
 from typing import Literal
 
-from mstarc.ir.exprs import Local
+from mstarc.ir.exprs import Const, Local
 from mstarc.ir.graph import Node, Op, Program
 from mstarc.ir.types import DTYPE_BYTES, DimConst, DimUnknown, OptionalType, TensorType, Type
 from mstarc.plan.actions import CallOp
@@ -18,6 +18,17 @@ Layout = Literal["rows", "packed"]
 def where_there(type_: Type) -> Type:
     """The type of a value that may be none, where it is there."""
     return type_.item if isinstance(type_, OptionalType) else type_
+
+
+def fixed_rows(op: Op) -> int | None:
+    """The rows that an op without a free dim writes, where its `advance` says so."""
+    if any(has_free_dim(parameter.type) for parameter in op.parameters):
+        return None
+    match op.advance:
+        case Const(int(rows)) if rows != 1:
+            return rows
+        case _:
+            return None
 
 
 def has_free_dim(type_: Type) -> bool:
@@ -74,7 +85,13 @@ class Signatures:
         op = self.op(call)
         if self.nodes[call.node].engine == "stateless":
             return "shaped"
+        if self.fixed_rows(call) is not None:
+            return "packed"
         return "packed" if any(has_free_dim(p.type) for p in op.parameters) else "one"
+
+    def fixed_rows(self, call: CallOp) -> int | None:
+        """The rows of an op that says how many by its `advance` alone; None for all others."""
+        return fixed_rows(self.op(call))
 
     def has_free_shapes(self, call: CallOp) -> bool:
         """Whether requests must have equal shapes to share a stateless call."""

@@ -175,6 +175,8 @@ def prepares_of(actions: tuple[Action, ...], signatures: Signatures) -> tuple[Pr
                     length = Grow(node=action.node, context="", rows=rows, of=of)
                     lengths[result] = length if free else None
             advance = advance_of(action, signatures)
+            if signatures.fixed_rows(action) is not None:
+                rows, advance = signatures.fixed_rows(action) or 1, None
             for context, kept in contexts_of(action, signatures):
                 found.append(
                     Grow(
@@ -241,6 +243,8 @@ def why_eager(calls: list[CallOp], region: Region | None, signatures: Signatures
         return ""
     for call in calls:
         op = signatures.op(call)
+        if signatures.nodes[call.node].engine == "kv_cache" and signatures.fixed_rows(call):
+            return f"eager: {signatures.fixed_rows(call)} rows"
         sizes = [(p.name, p.type) for p in op.parameters] + [(r.name, r.type) for r in op.results]
         for name, type_ in sizes:
             if has_unknown_dim(type_):

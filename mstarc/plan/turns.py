@@ -125,6 +125,10 @@ class Turns:
         return upper_bound(self._program, over)
 
     def _named(self, name: str, value: Derived) -> str:
+        machine = name.partition(".")[0]
+        for held, other in self._derived.items():
+            if other == value and held.partition(".")[0] == machine:
+                return held
         while self._derived.get(name, value) != value:
             name += "_"
         self._derived[name] = value

@@ -1,6 +1,6 @@
 """What a step does to contexts before it is launched, and what its calls then see."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ CPU = torch.device("cpu")
 
 
 class Attending(nn.Module):
-    """Every row has a key of zeros and a value of its own: attention is the mean of what it sees."""
+    """Every row has a key of zeros: attention is the mean of the values that it sees."""
 
     def step(self, ctx: Any, value: Tensor) -> tuple[Tensor, Tensor]:
         return self._attend(ctx, value)
@@ -67,7 +67,7 @@ def engine() -> KVEngine:
     )
 
 
-def batch_of(rows: str) -> StepBatch:
+def batch_of(rows: Literal["one", "packed"]) -> StepBatch:
     step = DeviceStep(
         id=0,
         name="s",
@@ -75,7 +75,7 @@ def batch_of(rows: str) -> StepBatch:
         nodes=("lm",),
         rows=rows,
         then=0,
-        line=1,  # type: ignore[arg-type]
+        line=1,
     )
     batch = StepBatch(step, 2, padding_slot=2, device=CPU, options=OptionTable(slots=2, device=CPU))
     batch.bind(np.arange(2, dtype=np.int64))

@@ -98,7 +98,7 @@ def _weights(weights: NodeWeights) -> str:
     if weights.config:
         items = [(pyrepr(key), pyrepr(value)) for key, value in weights.config.items()]
         arguments.append(f"config={layout_dict(items, _DEPTH + 8, before=7, after=1)}")
-    return layout_call("Weights", arguments, _DEPTH + 4, before=len("weights="), tail="")
+    return layout_call("Weights", arguments, _DEPTH + 4, before=len("weights=,"), tail="")
 
 
 def _kv_arguments(node: NodePlan, names: _Names) -> list[str]:

@@ -52,7 +52,7 @@ class RankView:
     origin: str
     table: tuple[str, ...]
     api_names: tuple[str, ...]
-    machine_names: tuple[str, ...]
+    machine_import: str
     numbers: tuple[str, ...]
     class_name: str
     doc: tuple[str, ...]
@@ -96,7 +96,7 @@ class _RankWriter:
             origin=origin(self.plan),
             table=self._table(),
             api_names=tuple(sorted(self.api, key=_import_order)),
-            machine_names=tuple(sorted(self.bodies.used | names)),
+            machine_import=_import(sorted(self.bodies.used | names)),
             numbers=tuple(f"{self.constants[step.id]} = {step.id}" for step in self.rank.steps),
             class_name=self.class_name,
             doc=wrapped_doc(self._summary(), 4),
@@ -157,10 +157,7 @@ class _RankWriter:
                     section="",
                     head=f"def {name}(self, slot: int) -> bool:",
                     doc=wrapped_doc(step.text, 8),
-                    lines=(
-                        f"        taken: bool = {_looked_up(step.test)}",
-                        "        return taken",
-                    ),
+                    lines=(*_looked_up(step.test), "        return taken"),
                 )
             ]
         methods = []
@@ -307,14 +304,24 @@ def _tuple(name: str, items: tuple[str, ...]) -> str:
     return layout_tuple([pyrepr(item) for item in items], 8, before=len(name) + 1, after=1)
 
 
-def _looked_up(test: Expr) -> str:
-    """What admission has computed for a choice."""
+def _import(names: list[str]) -> str:
+    """The line that takes names from `machines.py`, or lines."""
+    flat = f"from mstarc_plan.machines import {', '.join(names)}"
+    if not names or len(flat) <= LINE_LENGTH:
+        return flat if names else ""
+    return layout_call("from mstarc_plan.machines import ", names, 0)
+
+
+def _looked_up(test: Expr) -> tuple[str, ...]:
+    """The lines that set `taken` to what admission has computed for a choice."""
     match test:
         case Option(name):
-            return f"self.options(slot)[{pyrepr(name)}]"
+            return (f"        taken: bool = self.options(slot)[{pyrepr(name)}]",)
         case TableItem(name, LoopIndex(loop)):
-            number = f"self.{identifier(loop)}.number(slot)"
-            return f"self.options(slot)[{pyrepr(name)}][{number}]"
+            return (
+                f"        number = self.{identifier(loop)}.number(slot)",
+                f"        taken: bool = self.options(slot)[{pyrepr(name)}][number]",
+            )
         case _:
             raise InternalError(f"not computed at admission: {test}", stage="codegen")
 
