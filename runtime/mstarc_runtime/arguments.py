@@ -68,10 +68,24 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=VALUE",
         help="an input of one request: a text, a path of a recording, or @FILE for a text's file",
     )
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--want", action="append", default=[], metavar="OUTPUT")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option that the spec declares",
+    )
+    parser.add_argument(
+        "--want",
+        action="append",
+        default=[],
+        metavar="OUTPUT",
+        help="an output to make (all that are not optional, unless one is named)",
+    )
     parser.add_argument("--out", type=Path, metavar="PATH", help="a folder, or a .wav file")
-    parser.add_argument("--seed", type=int, metavar="N")
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="what random draws depend on (0 unless given)"
+    )
     parser.add_argument(
         "--deterministic",
         action=argparse.BooleanOptionalAction,
@@ -88,5 +102,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NODE=SOURCE",
         help="other weights for a node, e.g. `lm=random:7` or `lm=./folder`",
     )
-    parser.add_argument("--start-timeout", type=float, default=START_TIMEOUT_S, metavar="SECONDS")
+    parser.add_argument(
+        "--start-timeout",
+        type=float,
+        default=START_TIMEOUT_S,
+        metavar="SECONDS",
+        help="how long ranks may take to load",
+    )
     return parser

@@ -226,10 +226,9 @@ def _say_what_it_serves(plan: LoadedPlan, placement: PlacementFacts) -> None:
     def line(what: str, names: list[str]) -> None:
         say(f"  {what:<8}{', '.join(names) or 'none'}")
 
-    say(
-        f"{plan.model} on {placement.name}: {placement.ranks} rank(s), at most "
-        f"{placement.max_requests} requests at once"
-    )
+    ranks = "1 rank" if placement.ranks == 1 else f"{placement.ranks} ranks"
+    most = placement.max_requests
+    say(f"{plan.model} on {placement.name}: {ranks}, at most {most} requests at once")
     line("inputs", [f"{i.name}: {i.type}" for i in plan.inputs])
     line("outputs", [f"{o.name}: {o.type}" for o in plan.outputs])
     line("options", [f"{o.name}: {o.type} = {o.default!r}" for o in plan.options])

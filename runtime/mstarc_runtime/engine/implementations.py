@@ -100,7 +100,7 @@ class Implementations:
             raise RuntimeFailure(
                 "MS9008",
                 f"node `{node}` is implemented by `{impl}`, which this runtime does not have",
-                helps=_near(module_name),
+                helps=_near(module_name, class_name),
             )
         return found
 
@@ -110,8 +110,12 @@ def _import_model(name: str) -> Any:
     return importlib.import_module(f"mstarc_runtime.models.{name}") if name in known else None
 
 
-def _near(name: str) -> list[str]:
+def _near(name: str, class_name: str) -> list[str]:
     known = sorted(module.name for module in pkgutil.iter_modules(mstarc_runtime.models.__path__))
     near = difflib.get_close_matches(name, known, n=3)
     hints = [f"did you mean {' or '.join(f'`{n}:…`' for n in near)}?"] if near else []
-    return [*hints, "use the runtime of the version that compiled the plan"]
+    return [
+        *hints,
+        f"for a model of your own, write `{class_name}` in `mstarc_runtime/models/{name}.py`",
+        "for a plan from elsewhere, use the runtime of the version that compiled it",
+    ]
