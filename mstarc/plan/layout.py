@@ -38,7 +38,13 @@ from mstarc.plan.plan import (
     Variable,
 )
 from mstarc.plan.refuse import not_built
-from mstarc.plan.signatures import Signatures, has_unknown_dim, static_bytes, where_there
+from mstarc.plan.signatures import (
+    Signatures,
+    has_request_dim,
+    has_unknown_dim,
+    static_bytes,
+    where_there,
+)
 from mstarc.plan.step_facts import (
     defined_in,
     emits_of,
@@ -281,8 +287,12 @@ class Numbering:
         actions = tuple(draft.actions)
         host = draft.kind == "host"
         region = self._region(draft)
+        # Requests of one call have one shape: alone, where the values that come in do not tell.
         unknown = any(
-            has_unknown_dim(result.type) for call in calls for result in signatures.op(call).results
+            has_unknown_dim(result.type)
+            or (signatures.rows(call) == "shaped" and has_request_dim(result.type))
+            for call in calls
+            for result in signatures.op(call).results
         )
         live_in = flow.flow.live_in[id(draft)]
         live_out = flow.flow.live_out[id(draft)]

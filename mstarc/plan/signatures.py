@@ -8,11 +8,36 @@ from typing import Literal
 
 from mstarc.ir.exprs import Const, Local
 from mstarc.ir.graph import Node, Op, Program
-from mstarc.ir.types import DTYPE_BYTES, DimConst, DimUnknown, OptionalType, TensorType, Type
+from mstarc.ir.types import (
+    DTYPE_BYTES,
+    Dim,
+    DimBinary,
+    DimConst,
+    DimUnknown,
+    DimVar,
+    OptionalType,
+    TensorType,
+    Type,
+)
 from mstarc.plan.actions import CallOp
 
 Rows = Literal["one", "packed", "shaped"]
 Layout = Literal["rows", "packed"]
+
+
+def has_request_dim(type_: Type) -> bool:
+    """Whether an option of the request says how large a tensor is."""
+    return isinstance(type_, TensorType) and any(map(_is_of_request, type_.dims))
+
+
+def _is_of_request(dim: Dim) -> bool:
+    match dim:
+        case DimVar(_, request):
+            return request
+        case DimBinary(_, left, right):
+            return _is_of_request(left) or _is_of_request(right)
+        case _:
+            return False
 
 
 def where_there(type_: Type) -> Type:

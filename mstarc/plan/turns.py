@@ -11,7 +11,7 @@ a table of one entry a pass, which admission computes.
 from dataclasses import dataclass, replace
 
 from mstarc.analysis.bounds import upper_bound
-from mstarc.ir.exprs import Expr, Local, LoopIndex, Option, PartAttribute, TableItem
+from mstarc.ir.exprs import Expr, LetRef, Local, LoopIndex, Option, PartAttribute, TableItem
 from mstarc.ir.graph import Program
 from mstarc.ir.types import DType, ScalarType, TensorType, Type
 from mstarc.ir.walking import map_expr, subexpressions
@@ -88,6 +88,8 @@ class Turns:
                     raise _changes(written, span)
                 case _:
                     pass
+        if isinstance(expr, LetRef | Option):
+            return Option(expr.name)
         if not loops:
             return Option(self._named(name, expr))
         if len(loops) > 1:

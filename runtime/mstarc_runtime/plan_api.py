@@ -147,7 +147,7 @@ class DeviceStep:
     whose pass number the step asks for.
 
     A step without nodes only tests, sends, emits and copies. `buckets` () is any batch; a step
-    with a result whose size only the run knows has the one bucket 1.
+    with a result whose size only the run, or an option, knows has the one bucket 1.
     """
 
     id: int

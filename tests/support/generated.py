@@ -42,6 +42,8 @@ SHIPPED: tuple[Shipped, ...] = (
         spec="specs/voice_chat.mstar",
         placements=("cpu", "2xcpu", "3xcpu"),
     ),
+    Shipped(name="qwen3_omni", spec="specs/qwen3_omni.mstar", placements=("2xH200",)),
+    Shipped(name="bagel", spec="specs/bagel.mstar", placements=("1xH200",)),
 )
 
 

@@ -624,11 +624,11 @@ def run_plan(
 def items_of(stream: Stream, rings: Mapping[str, ToyRing]) -> list[Any]:
     """All items of a stream, of its lanes together."""
     columns = {
-        lane.field: [value for value, _ in rings[lane.name].history.items]
+        lane.field or "": [value for value, _ in rings[lane.name].history.items]
         for lane in lanes_of(stream)
     }
     if not isinstance(stream.item, TupleType):
-        return columns[None]
+        return columns[""]
     return [
         Fields(tuple(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)
     ]

@@ -129,7 +129,11 @@ def test_a_condition_of_the_request_is_computed_at_admission() -> None:
     body = WRITE.replace("emit out <- token", "emit out <- token\n    emit out <- token if loud")
     found = compile_toy(body).files
     assert found is not None
-    assert '"go.begin.emit_out": request.loud}' in found["machines.py"]
+    rank = found["placements/together/rank0.py"]
+    assert 'where=more & b.option("loud")' in rank
+    found = compile_toy(body.replace("if loud", "if not loud")).files
+    assert found is not None
+    assert '"go.begin.emit_out": not request.loud,' in found["machines.py"]
     rank = found["placements/together/rank0.py"]
     assert 'where=more & b.option("go.begin.emit_out")' in rank
 
