@@ -5,12 +5,12 @@ and `<output>.npy` at the end. Files appear under their names when the request h
 nothing is left of one that has not.
 """
 
-import errno
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.errors import RuntimeFailure, not_written
 from mstarc_runtime.media.audio import WavWriter
 
 Clock = Callable[[], float]
@@ -59,7 +59,7 @@ class TextPrinter:
             # What the stream still holds would fail once more at the end.
             with suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
-            raise _not_written(Path("stdout"), error) from error
+            raise not_written(Path("stdout"), error) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,8 +195,9 @@ class Answer:
         for output, arrays in self.values.items():
             path = self.target.path(output, ".npy")
             if path is not None:
-                make_folder(path.parent)
-                np.save(path, np.stack(arrays))
+                content = BytesIO()
+                np.save(content, np.stack(arrays))
+                write_whole(path, content.getvalue())
                 self.written.append(path)
 
 
@@ -224,7 +225,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _not_written(folder, error) from error
+        raise not_written(folder, error) from error
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -237,16 +238,4 @@ def write_whole(path: Path, content: bytes) -> None:
     except OSError as error:
         with suppress(OSError):
             partial.unlink()
-        raise _not_written(path, error) from error
-
-
-def _not_written(path: Path, error: OSError) -> RuntimeFailure:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return RuntimeFailure(
-            "MS9002",
-            f"the disk is full while writing `{path}`",
-            helps=["make room, or write to another disk"],
-        )
-    return RuntimeFailure(
-        "MS9003", f"`{path}` can't be written", notes=[f"the system says: {error.strerror}"]
-    )
+        raise not_written(path, error) from error

@@ -1,14 +1,13 @@
 """The words of `mstarc run` → its options; a wrong word → MS9010 and the nearest right one."""
 
 import argparse
-import difflib
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from mstarc_runtime.assembly import DEFAULT_THREADS, DEFAULT_TILE_ROWS
-from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.errors import RuntimeFailure, did_you_mean
 from mstarc_runtime.launch import START_TIMEOUT_S
 
 _HELP = "`mstarc run --help` shows what can be asked"
@@ -51,9 +50,8 @@ def _unknown(word: str, options: Sequence[str]) -> RuntimeFailure:
     if not word.startswith("-"):
         return RuntimeFailure("MS9010", f"`{word}` is one word too many", helps=[_HELP])
     name = word.partition("=")[0]
-    near = difflib.get_close_matches(name, options, n=3)
-    helps = [f"did you mean {' or '.join(f'`{n}`' for n in near)}?"] if near else []
-    return RuntimeFailure("MS9010", f"there is no option `{name}`", helps=[*helps, _HELP])
+    helps = [*did_you_mean(name, options), _HELP]
+    return RuntimeFailure("MS9010", f"there is no option `{name}`", helps=helps)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,8 +8,11 @@ Ranges: MS90xx settings, plans and files · MS91xx weights · MS92xx media and r
 MS93xx workers and serving.
 """
 
-from collections.abc import Iterable
+import difflib
+import errno
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,3 +177,33 @@ def render(failure: RuntimeFailure) -> str:
     lines += [f"   = help: {text}" for text in failure.helps]
     lines.append(f"   = more: `mstarc explain {failure.code}`")
     return "\n".join(lines)
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> list[str]:
+    """A help with the known names that are nearest to an unknown one; none if none is near.
+
+    >>> did_you_mean("promt", ["prompt", "voice"])
+    ['did you mean `prompt`?']
+    """
+    near = difflib.get_close_matches(name, known, n=3)
+    return [f"did you mean {' or '.join(f'`{n}`' for n in near)}?"] if near else []
+
+
+def not_opened(path: Path, error: OSError) -> RuntimeFailure:
+    """MS9201: a file that a request names, with the system's reason."""
+    return RuntimeFailure(
+        "MS9201", f"`{path}` can't be opened", notes=[f"the system says: {error.strerror}"]
+    )
+
+
+def not_written(path: Path, error: OSError) -> RuntimeFailure:
+    """MS9002 or MS9003: a file of an answer, with the system's reason."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return RuntimeFailure(
+            "MS9002",
+            f"the disk is full while writing `{path}`",
+            helps=["make room, or write to another disk"],
+        )
+    return RuntimeFailure(
+        "MS9003", f"`{path}` can't be written", notes=[f"the system says: {error.strerror}"]
+    )

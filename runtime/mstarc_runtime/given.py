@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.errors import RuntimeFailure, not_opened
 from mstarc_runtime.loader import Declared
 from mstarc_runtime.media.audio import read_audio
 from mstarc_runtime.plan_api import Media, Part, parts_in_order
@@ -81,9 +81,7 @@ def _content(path: Path, read: Callable[[], Any]) -> Any:
     try:
         return read()
     except OSError as error:
-        raise RuntimeFailure(
-            "MS9201", f"`{path}` can't be opened", notes=[f"the system says: {error.strerror}"]
-        ) from error
+        raise not_opened(path, error) from error
 
 
 def _tensor(name: str, kind: str, given: Any) -> torch.Tensor:

@@ -5,7 +5,6 @@ ABI against this runtime's. The folder becomes the package `mstarc_plan` of this
 hold one plan.
 """
 
-import difflib
 import hashlib
 import json
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.errors import RuntimeFailure, did_you_mean
 from mstarc_runtime.plan_api import PLAN_ABI, Admission, Rank, Step, Weights
 
 PACKAGE = "mstarc_plan"
@@ -95,12 +94,11 @@ class LoadedPlan:
         """Fails with MS9010 if the plan has no node `name`."""
         if name in self.nodes:
             return
-        near = difflib.get_close_matches(name, self.nodes, n=3)
         raise RuntimeFailure(
             "MS9010",
             f"the plan has no node `{name}`",
             notes=[f"it has {', '.join(f'`{n}`' for n in self.nodes)}"],
-            helps=[f"did you mean {' or '.join(f'`{n}`' for n in near)}?"] if near else [],
+            helps=did_you_mean(name, self.nodes),
         )
 
     def check(self, request: Any) -> None:
@@ -145,13 +143,14 @@ def load_plan(folder: Path) -> LoadedPlan:
 def load_placement(plan: LoadedPlan, name: str) -> PlacementFacts:
     """What a placement says. Fails with MS9004 or MS9007."""
     if name not in plan.placements:
-        near = difflib.get_close_matches(name, plan.placements, n=3)
-        hints = [f"did you mean {' or '.join(f'`{n}`' for n in near)}?"] if near else []
         raise RuntimeFailure(
             "MS9007",
             f"the plan has no placement `{name}`",
             notes=[f"it has {', '.join(f'`{n}`' for n in plan.placements)}"],
-            helps=[*hints, f"compile with `--placement {name}` to add it"],
+            helps=[
+                *did_you_mean(name, plan.placements),
+                f"compile with `--placement {name}` to add it",
+            ],
         )
     relative = f"placements/{name}/placement.json"
     content = _read_json(plan.folder, relative)

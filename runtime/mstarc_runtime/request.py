@@ -9,7 +9,6 @@ seed, the outputs that are wanted. A file holds one request or a list of them:
 the other kinds). `wants` names outputs, `name` the folder of the answer among several.
 """
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.errors import RuntimeFailure, did_you_mean, not_opened
 from mstarc_runtime.given import read_given
 from mstarc_runtime.loader import Declared, LoadedPlan
 from mstarc_runtime.plan_api import Admission, RequestRefused
@@ -64,9 +63,7 @@ def read_request_file(path: Path) -> list[Asked]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise RuntimeFailure(
-            "MS9201", f"`{path}` can't be opened", notes=[f"the system says: {error.strerror}"]
-        ) from error
+        raise not_opened(path, error) from error
     except UnicodeDecodeError as error:
         raise RuntimeFailure("MS9214", f"`{path}` is not a text in UTF-8") from error
     except ValueError as error:
@@ -112,7 +109,7 @@ def _asked(entry: Any, index: int, path: Path) -> Asked:
                 "MS9214",
                 f"request {index} of `{path}` has an unknown key `{key}`",
                 notes=[f"known: {', '.join(_KEYS)}"],
-                helps=_did_you_mean(key, _KEYS),
+                helps=did_you_mean(key, _KEYS),
             )
     kinds = {"inputs": dict, "options": dict, "wants": list, "name": str, "seed": int}
     for key, kind in kinds.items():
@@ -209,10 +206,5 @@ def _find(declared: Sequence[Declared], name: str, code: str, what: str) -> Decl
         code,
         f"the plan has no {what} `{name}`",
         notes=[f"it has {known}"],
-        helps=_did_you_mean(name, names),
+        helps=did_you_mean(name, names),
     )
-
-
-def _did_you_mean(name: str, known: Sequence[str]) -> list[str]:
-    near = difflib.get_close_matches(name, known, n=3)
-    return [f"did you mean {' or '.join(f'`{n}`' for n in near)}?"] if near else []

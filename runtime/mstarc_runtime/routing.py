@@ -100,7 +100,6 @@ class Router:
             return
         worker = self._worker
         rings = worker.parts.rings
-        # Once for each stream: a read that is to stop at a mark passes it here.
         standings = {stream: rings[stream].wait(slot, step.cut) for stream in step.reads}
         if "waiting" in standings.values() or any(
             rings[stream].wait_item(slot) == "waiting" for stream in pulls
@@ -119,6 +118,9 @@ class Router:
             worker.fail(slot, _closed_early(unequal[0], standings), step)
             return
         assert step.drained is not None, f"step {step.name} reads and has no way out"
+        if step.cut is not None and step.cut.until is not None:
+            for stream in step.reads:
+                rings[stream].leave(slot, step.cut.until)
         self.route(slot, step.drained)
 
     def _mark(self, slot: int, stream: str, mark: str) -> None:

@@ -66,6 +66,7 @@ class Thinker(Rank):
     def build(self, b: Builder) -> None:
         self.count = b.register("count", "i64", ())
         self.states = b.outbox("states", dtype="i64", item=(), rank=1)
+        self.media = b.outbox("media", dtype="i64", item=(), rank=1)
         b.loop(Loop(name="think.before", bound="before", tested=False))
         b.loop(Loop(name="think.after", bound="after", tested=False))
 
@@ -78,6 +79,7 @@ class Thinker(Rank):
     def send(self, b: Batch) -> None:
         count = self.count.take(b)
         self.states.append(b, count)
+        self.media.append(b, count + 100)
         self.count.put(b, count + 1)
 
 
@@ -89,19 +91,24 @@ class Talker(Rank):
     def build(self, b: Builder) -> None:
         self.teller = b.host("teller", impl="test:Teller", weights=Weights(source=""))
         self.states = b.ring("states", dtype="i64", item=(), policy=STREAM, capacity=8)
+        self.media = b.ring("media", dtype="i64", item=(), policy=STREAM, capacity=8)
         b.loop(Loop(name="talk.pulls", bound="pulls", tested=False))
 
     def release(self, slot: int) -> None:
         self.states.release(slot)
+        self.media.release(slot)
 
     def hear(self, job: Job) -> None:
-        job.emit("chunks", self.states.chunk(job))
+        chunk = self.states.chunk(job)
+        job.emit("chunks", chunk)
+        job.emit("equal", (self.media.chunk(job) - chunk).unique())
 
     def begin(self, b: Batch) -> None:
         """Nothing: the loop's first test is behind it."""
 
     def pull(self, b: Batch) -> None:
-        item = self.states.item_or_none(b)
+        item, medium = self.states.item_or_none(b), self.media.item_or_none(b)
+        b.emit("equal", torch.where(medium.there, medium.value - item.value, 100)[:, None])
         b.emit("items", torch.where(item.there, item.value, -1))
 
 
@@ -117,18 +124,20 @@ THINK = (
         "think.early",
         Thinker.send,
         Again("think.before", first=1, otherwise=2),
-        sends=(("states", 1),),
+        sends=(("states", 1), ("media", 1)),
     ),
-    MarkStep(id=2, name="think.mark", streams=("states",), mark="prompt_end", then=3, line=1),
+    MarkStep(
+        id=2, name="think.mark", streams=("states", "media"), mark="prompt_end", then=3, line=1
+    ),
     device(3, "think.middle", Talker.begin, Enter("think.after", first=4, otherwise=5)),
     device(
         4,
         "think.late",
         Thinker.send,
         Again("think.after", first=4, otherwise=5),
-        sends=(("states", 1),),
+        sends=(("states", 1), ("media", 1)),
     ),
-    DoneStep(id=5, machine="think", closes=("states",)),
+    DoneStep(id=5, machine="think", closes=("states", "media")),
 )
 TALK = (
     HostStep(
@@ -136,7 +145,7 @@ TALK = (
         name="talk.hear",
         run=Talker.hear,
         node="teller",
-        reads=("states",),
+        reads=("states", "media"),
         cut=Cut(policy=Policy(kind="until", size=3, tail="short"), until="prompt_end"),
         drained=7,
         then=6,
@@ -148,7 +157,7 @@ TALK = (
         "talk.pull",
         Talker.pull,
         Again("talk.pulls", first=8, otherwise=9),
-        pulls=("states",),
+        pulls=("states", "media"),
         emits=("items",),
     ),
     DoneStep(id=9, machine="talk"),
@@ -162,13 +171,13 @@ def test_a_read_stops_at_a_mark_and_pulls_go_on_behind_it(before: int, after: in
         [(Thinker, THINK), (Talker, TALK)],
         machines={"think": (0, 0), "talk": (1, 6)},
         models={"test:Teller": Teller},
-        outputs={"chunks": "i64[N]", "items": "i64"},
+        outputs={"chunks": "i64[N]", "items": "i64", "equal": "i64[N]"},
         admit=lambda asked: Admission(
             runs={"think": True, "talk": True},
             bounds={"before": asked["before"], "after": asked["after"], "pulls": 5},
             options={},
         ),
-        streams={"states": (0, 1, 8)},
+        streams={"states": (0, 1, 8), "media": (0, 1, 8)},
     )
     made = [rig.submit(before=before, after=after)[1] for _ in range(2)]
     rig.run()
@@ -177,4 +186,5 @@ def test_a_read_stops_at_a_mark_and_pulls_go_on_behind_it(before: int, after: in
         chunks = [early[i : i + 3] for i in range(0, before, 3)]
         assert one.values.get("chunks", []) == chunks
         assert one.values["items"] == [*late, *[-1] * 5][:5]
+        assert all(equal == [100] for equal in one.values["equal"])
     rig.check_clean()

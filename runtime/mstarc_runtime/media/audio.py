@@ -6,7 +6,6 @@ hidden file with a right header, and it appears under its name when it is whole.
 """
 
 import contextlib
-import errno
 import math
 import os
 import struct
@@ -20,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.errors import RuntimeFailure, not_opened, not_written
 from mstarc_runtime.plan_api import Audio
 
 Samples = NDArray[np.float32]
@@ -151,15 +150,7 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise RuntimeFailure(
-                "MS9002",
-                f"the disk is full while writing `{path}`",
-                helps=["make room, or write to another disk"],
-            ) from error
-        raise RuntimeFailure(
-            "MS9003", f"`{path}` can't be written", notes=[f"the system says: {error.strerror}"]
-        ) from error
+        raise not_written(path, error) from error
 
 
 def _check_readable(path: Path) -> None:
@@ -167,6 +158,4 @@ def _check_readable(path: Path) -> None:
         with path.open("rb"):
             return
     except OSError as error:
-        raise RuntimeFailure(
-            "MS9201", f"`{path}` can't be opened", notes=[f"the system says: {error.strerror}"]
-        ) from error
+        raise not_opened(path, error) from error

@@ -130,11 +130,15 @@ class Cutter:
         """
         self._policy = policy
         while self._marks and self._marks[0][0] <= self._covered:
-            position, name = self._marks.popleft()
-            self._start = max(self._start, position)
-            if name == until:
+            if self._marks[0][1] == until:
                 return True
+            self.pass_mark()
         return False
+
+    def pass_mark(self) -> None:
+        """The reader goes on behind the next mark, before which nothing is left."""
+        position, _ = self._marks.popleft()
+        self._start = max(self._start, position)
 
     def pull(self) -> Chunk | None:
         """One item that no read has handed over, marks before it being passed; or none."""

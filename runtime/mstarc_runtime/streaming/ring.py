@@ -173,6 +173,12 @@ class Ring:
             self._fires_at[slot] = NEVER
             self._listener.reader_woken(self.name, slot, False)
 
+    def leave(self, slot: int, until: str) -> None:
+        """The reader of `slot` has read up to the mark `until`, or up to the close."""
+        cutter = self._synced(slot)
+        if cutter.cut_by(cutter.policy, until):
+            cutter.pass_mark()
+
     def take(self, slot: int) -> Chunk:
         """Cuts the next chunk of `slot`, which is ready. Its items stay until the run is over."""
         cutter = self._synced(slot)

@@ -8,14 +8,13 @@ repository if it has the form `owner/name` or `owner/name@revision`, and seeded 
 is `random` or `random:SEED`.
 """
 
-import difflib
 import hashlib
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.errors import RuntimeFailure, did_you_mean
 
 ConverterName = Literal["ctranslate2-whisper", "gguf-llama", "onnx-kokoro"]
 
@@ -199,11 +198,12 @@ def resolve(name: str) -> Source:
     if match := _HUB_NAME.fullmatch(name):
         return HubRepository(repo=match["repo"], revision=match["revision"])
     known = [source.name for source in TABLE]
-    near = difflib.get_close_matches(name, [*known, "random"], n=3)
-    helps = [f"did you mean {' or '.join(f'`{n}`' for n in near)}?"] if near else []
     raise RuntimeFailure(
         "MS9101",
         f"there are no weights named `{name}`",
         notes=[f"named sources: {', '.join(known)}"],
-        helps=[*helps, "write `owner/name` for Hugging Face, `./folder` for files, or `random`"],
+        helps=[
+            *did_you_mean(name, [*known, "random"]),
+            "write `owner/name` for Hugging Face, `./folder` for files, or `random`",
+        ],
     )
