@@ -1,5 +1,6 @@
 """A source text and its lines."""
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,7 +27,7 @@ class SourceFile:
     def line_starts(self) -> tuple[int, ...]:
         """Offset of the first code point of every line. Only `\\n` ends a line."""
         starts = [0]
-        starts.extend(i + 1 for i, char in enumerate(self.text) if char == "\n")
+        starts.extend(found.end() for found in re.finditer("\n", self.text))
         return tuple(starts)
 
     def position(self, offset: int) -> Position:

@@ -273,9 +273,10 @@ def test_opinions_move_with_their_lines() -> None:
     text = ORPHEUS.replace("machine speak", "let half = layers / 2\n\nmachine speak")
     document = Document(path="spec.mstar", text=text)
     (lint,) = [d for d in document.lint().diagnostics if "half" in d.message]
+    start = lint.primary.span.start
     document.change("# new\n" + text)
     (after,) = [d for d in document.diagnostics if "half" in d.message]
-    assert after.primary.span.start == lint.primary.span.start + 6
+    assert after.primary.span.start == start + 6
     document.change(document.text.replace("half", "halves"))
     assert not [d for d in document.diagnostics if "half" in d.message]
 

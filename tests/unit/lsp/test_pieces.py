@@ -84,6 +84,15 @@ def test_only_what_changed_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(read) < 1500
 
 
+def test_two_pieces_of_one_text_have_their_own_places() -> None:
+    walk = "walk a() { x = 1 }\n"
+    check_same(PieceParser(), f"mstar 1\nmodel m\n{walk}{walk}")
+    parser = PieceParser()
+    for _ in range(3):
+        for text in (f"{walk}{walk}", f"# moved\n{walk}let b = 1\n{walk}", walk):
+            check_same(parser, f"mstar 1\nmodel m\n{text}")
+
+
 def test_a_mistake_says_what_stands_behind_it() -> None:
     text = "mstar 1\nmodel m\nwalk a() {\n  x = \n}\nwalk b() { }\n"
     whole, sink = DiagnosticSink(), DiagnosticSink()
