@@ -1,8 +1,8 @@
 """What a request makes, on its way to a person: text on a terminal, sound and text in files.
 
 Events of a request → text printed as it comes, `<output>.wav` written as it streams, `<output>.txt`
-and `<output>.npy` at the end. Files appear under their names when the request has ended well, and
-nothing is left of one that has not.
+and `<output>.npy` at the end (`.npz` where values differ in shape). Files appear under their names
+when the request has ended well, and nothing is left of one that has not.
 """
 
 import os
@@ -193,10 +193,14 @@ class Answer:
                 write_whole(path, ("".join(pieces).strip() + "\n").encode())
                 self.written.append(path)
         for output, arrays in self.values.items():
-            path = self.target.path(output, ".npy")
+            alike = len({array.shape for array in arrays}) == 1
+            path = self.target.path(output, ".npy" if alike else ".npz")
             if path is not None:
                 content = BytesIO()
-                np.save(content, np.stack(arrays))
+                if alike:
+                    np.save(content, np.stack(arrays))
+                else:
+                    np.savez(content, *arrays)
                 write_whole(path, content.getvalue())
                 self.written.append(path)
 

@@ -6,9 +6,10 @@ import os
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from mstarc_runtime.answer import TextPrinter
+from mstarc_runtime.answer import Answer, Target, TextPrinter
 from mstarc_runtime.command import main
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.media.audio import WavWriter
@@ -235,3 +236,18 @@ def test_letters_that_a_terminal_does_not_have_are_replaced() -> None:
     printer = TextPrinter(TextIOWrapper(content, encoding="ascii"))
     printer.piece("reply", "añ")
     assert content.getvalue() == b"reply: a?"
+
+
+def test_values_are_written_whole_and_of_any_shapes(tmp_path: Path) -> None:
+    def answer(*arrays: np.ndarray) -> list[Path]:
+        made = Answer(name="", target=Target(folder=tmp_path), printer=TextPrinter(StringIO()))
+        for array in arrays:
+            made.value("features", array)
+        made.finished()
+        return made.written
+
+    assert answer(np.zeros((2, 3)), np.ones((2, 3))) == [tmp_path / "features.npy"]
+    assert np.load(tmp_path / "features.npy").shape == (2, 2, 3)
+    assert answer(np.zeros(2), np.ones(5)) == [tmp_path / "features.npz"]
+    assert np.load(tmp_path / "features.npz")["arr_1"].shape == (5,)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["features.npy", "features.npz"]
