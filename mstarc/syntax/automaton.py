@@ -132,7 +132,16 @@ def takes(tables: Tables, states: Sequence[int], terminal: str) -> bool:
 def _maker(rule: RuleShape, builder: ValueBuilder) -> Maker:
     picks, missing_last = rule.picks, rule.missing_last
     is_list = rule.origin.startswith("_")
+    indexes = [index for index, _, _ in picks]
     callback = None if is_list or rule.passes_single else builder.callback(rule.callback)
+
+    def make_plain(automaton: Automaton, length: int) -> Any:
+        values = automaton.values
+        base = len(values) - length
+        assert callback is not None
+        return callback(
+            automaton.starts[base], automaton.ends[-1], *[values[base + index] for index in indexes]
+        )
 
     def make(automaton: Automaton, length: int) -> Any:
         values = automaton.values
@@ -156,6 +165,9 @@ def _maker(rule: RuleShape, builder: ValueBuilder) -> Maker:
             return callback(automaton.ends[-1], automaton.ends[-1], *children)
         return callback(automaton.starts[base], automaton.ends[-1], *children)
 
+    is_plain = callback is not None and rule.length > 0 and not missing_last
+    if is_plain and not any(spread or missing for _, spread, missing in picks):
+        return make_plain
     return make
 
 

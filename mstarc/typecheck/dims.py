@@ -98,6 +98,8 @@ class Dim:
 
     def replace(self, what: Callable[[DimVar], "Dim | None"]) -> "Dim":
         """The same size with variables replaced where `what` gives something."""
+        if all(what(var) is None for var in self.variables()):
+            return self
         total = constant(0)
         for atoms, factor in self.terms:
             product = constant(factor)

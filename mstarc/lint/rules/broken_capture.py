@@ -6,7 +6,7 @@ from mstarc.diagnostics import Diagnostic
 from mstarc.lint.base import Rule, RuleContext, finding
 from mstarc.source import Span
 from mstarc.syntax import ast
-from mstarc.typecheck.types import OptionalType, ScalarType, TensorType, Type
+from mstarc.typecheck.types import OptionalType, ScalarType, TensorType, Type, dims_of
 
 
 def check(context: RuleContext) -> Iterator[Diagnostic]:
@@ -57,20 +57,33 @@ def _finding(node: str, op: str, reason: str, call: Span, loop: Span, others: in
 
 
 def _may_break(node: ast.Node, context: RuleContext) -> bool:
-    """Whether one of a loop's calls may have to stay out of a graph, by the declarations of ops."""
+    """Whether just one of a loop's calls may have to stay out of a graph, by the types."""
     assert isinstance(node, ast.Loop)
     inside = list(ast.descendants(node.body))
     calls = [entry for entry in inside if isinstance(entry, ast.OpCall)]
     if len(calls) < 2 or any(isinstance(entry, ast.Loop) for entry in inside):
         return False
-    return any(_may_stay_out(call, context) for call in calls)
+    return sum(_may_stay_out(call, context) for call in calls) == 1
 
 
 def _may_stay_out(call: ast.OpCall, context: RuleContext) -> bool:
+    """Whether a call runs on the host, or takes or gives something of a size that is not known.
+
+    A result whose dims are those of the parameters is as open as the arguments.
+    """
     node = context.typed.nodes[call.target.node.text]
     op = node.ops[call.target.op.text]
-    types = [param.type for param in op.params] + [result.type for result in op.results]
-    return node.engine == "host" or any(_is_open(type_) for type_ in types)
+    arguments = context.typed.arguments.get(call, call.args)
+    given = [context.typed.types.get(argument) for argument in arguments]
+    if node.engine == "host" or any(type_ is None or _is_open(type_) for type_ in given):
+        return True
+    bound = {var for param in op.params for dim in dims_of(param.type) for var in dim.variables()}
+    return any(
+        var not in bound
+        for result in op.results
+        for dim in dims_of(result.type)
+        for var in dim.variables()
+    )
 
 
 def _is_open(type_: Type) -> bool:
