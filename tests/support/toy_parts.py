@@ -1,0 +1,417 @@
+"""What generated ranks hold and call, over toy values: batches, rings, registers, nodes.
+
+A batch has one row and its dim is left out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mstarc.ir.chunks import Chunk, Closed, Cursor, History, Marked, next_event, next_item
+from mstarc.ir.graph import Node, Policy, Tail
+from mstarc.ir.interpret.toys import Rows, Toys, digest, sizes_of
+from mstarc_runtime import plan_api
+
+if TYPE_CHECKING:
+    from tests.support.toy_ranks import ToyRequest
+
+
+class Row:
+    """A value of the one row, with a tensor's operators."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> "Row":  # type: ignore[override]
+        return Row(self.value == plain(other))
+
+    def __ne__(self, other: object) -> "Row":  # type: ignore[override]
+        return Row(self.value != plain(other))
+
+    def __lt__(self, other: object) -> "Row":
+        return Row(self.value < plain(other))
+
+    def __gt__(self, other: object) -> "Row":
+        return Row(self.value > plain(other))
+
+    def __add__(self, other: object) -> "Row":
+        return Row(self.value + plain(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: object) -> "Row":
+        return Row(self.value - plain(other))
+
+    def __and__(self, other: object) -> "Row":
+        return Row(bool(self.value) and bool(plain(other)))
+
+    def __or__(self, other: object) -> "Row":
+        return Row(bool(self.value) or bool(plain(other)))
+
+    def __invert__(self) -> "Row":
+        return Row(not self.value)
+
+    def __getitem__(self, axes: Any) -> "Row":
+        first, axis = axes
+        assert first == slice(None), "the first axis is the batch"
+        return Row(self.value[axis])
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def plain(value: Any) -> Any:
+    """What a row holds; of a value that may be none, the value or None."""
+    if isinstance(value, plan_api.Maybe):
+        return plain(value.value) if plain(value.there) else None
+    return value.value if isinstance(value, Row) else value
+
+
+class ToyOps:
+    """Shape functions."""
+
+    def isin(self, value: Any, items: Any) -> Row:
+        many = plain(value)
+        if isinstance(many, tuple):
+            return Row(tuple(item in plain(items) for item in many))
+        return Row(many in plain(items))
+
+    def stack(self, *values: Any) -> Row:
+        return Row(tuple(map(plain, values)))
+
+    def concat(self, *values: Any) -> Row:
+        parts = [v if isinstance(v, tuple) else (v,) for v in map(plain, values)]
+        return Row(tuple(item for part in parts for item in part))
+
+
+@dataclass(slots=True, kw_only=True)
+class ToyBatch:
+    """The one row of a step. `allowed`: the bound lets another pass run."""
+
+    request: "ToyRequest"
+    allowed: bool
+    went_on: bool | None = None
+    sent: dict[str, int] = field(default_factory=dict)
+
+    def more(self, condition: Any) -> Row:
+        self.went_on = bool(plain(condition)) and self.allowed
+        return Row(self.went_on)
+
+    def emit(self, output: str, value: Any, where: Any = None) -> None:
+        if where is None or plain(where):
+            self.request.emit(output, plain(value))
+
+    def option(self, name: str) -> Row:
+        return Row(self.request.options[name])
+
+    def full(self, value: Any, dtype: str) -> Row:
+        assert dtype in ("i64", "f32", "bool")
+        return Row(value)
+
+    def alike(self, value: Any, number: Any, dtype: str, *, dims: int) -> Row:
+        return Row((number,) * len(plain(value)))
+
+    def some(self, value: Any) -> plan_api.Maybe:
+        return plan_api.Maybe(value, Row(True))
+
+    def none(self, dtype: str, dims: tuple[int, ...]) -> plan_api.Maybe:
+        return plan_api.Maybe(Row(0), Row(False))
+
+    def stacked(self, constant: Any) -> Row:
+        return Row(plain(constant))
+
+    def packed(self, constant: Any) -> Row:
+        return Row(plain(constant))
+
+
+@dataclass(slots=True, kw_only=True)
+class ToyJob:
+    """The request at a host step."""
+
+    request: "ToyRequest"
+    slot: int = 0
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return self.request.options
+
+    def input(self, name: str) -> Any:
+        return self.request.inputs[name]
+
+    def emit(self, output: str, value: Any) -> None:
+        self.request.emit(output, value)
+
+
+class Kept:
+    """A register, one object a slot, or a collector."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.held: list[Any] = []
+
+    def value(self) -> Any:
+        assert self.held, f"{self.name} is read before it is set"
+        return self.held[0]
+
+    def take(self, batch: ToyBatch) -> Row:
+        return Row(self.value())
+
+    pack = stack = take
+
+    def get(self, job: ToyJob) -> Any:
+        return self.value()
+
+    def put(self, batch: ToyBatch, value: Any) -> None:
+        self.held = [plain(value)]
+
+    def set(self, job: ToyJob, value: Any) -> None:
+        self.held = [plain(value)]
+
+    def lengths(self, batch: ToyBatch) -> list[int]:
+        return [len(self.value())]
+
+    def numbers(self, batch: ToyBatch) -> list[int]:
+        assert isinstance(self.value(), int)
+        return [self.value()]
+
+    def reset(self, batch: ToyBatch) -> None:
+        self.held = [()]
+
+    def append(self, batch: ToyBatch, value: Any) -> None:
+        self.held = [(*self.value(), plain(value))]
+
+    def release(self, slot: int) -> None:
+        self.held = []
+
+
+class ToyRing:
+    """A stream, whose chunks are those of the language's meaning."""
+
+    def __init__(self, name: str, policy: plan_api.Policy, item: tuple[int, ...]) -> None:
+        self.name = name
+        self.item = item
+        self.policy = policy
+        self.pulled = plan_api.Maybe(Row(0), Row(False))
+        self.history = History()
+        self.cursor = Cursor()
+        self.chunk_items: Any = None
+
+    def append(self, batch: ToyBatch, value: Any, where: Any = None, ends: Any = None) -> None:
+        if where is None or plain(where):
+            content, last = plain(value), plain(ends)
+            several = isinstance(content, tuple) and self.item[:1] != (len(content),)
+            items = content if several else (content,)
+            marks = last if isinstance(last, tuple) else (bool(last),) * len(items)
+            self.history.items.extend(zip(items, marks, strict=True))
+            batch.sent[self.name] = batch.sent.get(self.name, 0) + len(items)
+
+    def next(self, cut: plan_api.Cut | None = None) -> Chunk | str | None:
+        """The next chunk, `drained`, or none yet."""
+        given = self.policy if cut is None else cut.policy
+        policy = Policy(
+            kind=given.kind,
+            size=given.size,
+            stride=given.stride,
+            context=given.context,
+            ramp=given.ramp,
+        )
+        pad: Any = given.pad
+        tail = None if given.tail is None else Tail(kind=given.tail, value=pad)
+        until = None if cut is None else cut.until
+        event: Any = None
+        while not isinstance(event, Chunk):
+            found = next_event(
+                policy, tail, self.cursor, self.history, stops=lambda item: bool(item[1])
+            )
+            if found is None:
+                return None
+            event, self.cursor = found
+            if isinstance(event, Closed) or (isinstance(event, Marked) and event.mark == until):
+                return "drained"
+        end = event.offset + event.context + event.fresh
+        items = [value for value, _ in self.history.items[event.offset : end]]
+        items += [tail.value if tail else None] * event.padding
+        single = policy.kind == "fixed" and policy.size == 1
+        self.chunk_items = items[0] if single else tuple(items)
+        return event
+
+    def pull(self) -> bool:
+        """Whether the next item, or that there is none, is known; it is taken then."""
+        found = next_item(self.cursor, self.history)
+        if found is None:
+            return False
+        event, self.cursor = found
+        there = isinstance(event, Chunk)
+        value = self.history.items[event.offset][0] if isinstance(event, Chunk) else 0
+        self.pulled = plan_api.Maybe(Row(value), Row(there))
+        return True
+
+    def item_or_none(self, batch: ToyBatch) -> plan_api.Maybe:
+        return self.pulled
+
+    def window(self, batch: ToyBatch) -> Row:
+        return Row(self.chunk_items)
+
+    pack = window
+
+    def lengths(self, batch: ToyBatch) -> list[int]:
+        return [len(self.chunk_items)]
+
+    def chunk(self, job: ToyJob) -> Any:
+        return self.chunk_items
+
+    def release(self, slot: int) -> None:
+        self.history = History()
+
+
+class ToyOutbox:
+    """The way to a ring that another rank declares, perhaps later."""
+
+    def __init__(self, request: "ToyRequest", name: str) -> None:
+        self.request = request
+        self.name = name
+
+    def append(self, *arguments: Any, **settings: Any) -> None:
+        self.request.rings[self.name].append(*arguments, **settings)
+
+
+class ToyNode:
+    """Ops whose results depend on all that they saw; its contexts live on its rank."""
+
+    def __init__(self, node: Node, toys: Toys) -> None:
+        self.node = node
+        self.toys = toys
+        self.contexts: dict[str, Rows] = {}
+        self.state: list[int] = []
+        self.room: dict[str, int] = {}
+
+    def grow(
+        self, batch: ToyBatch, rows: Any, context: str | None = None, advance: Any = None
+    ) -> None:
+        name = context or self.first
+        count = rows if isinstance(rows, int) else sum(rows)
+        self.room[name] = self.room.get(name, 0) + count
+
+    def peek(self, batch: ToyBatch, rows: Any, context: str | None = None) -> None:
+        name = f"peek {context or self.first}"
+        count = rows if isinstance(rows, int) else sum(rows)
+        self.room[name] = self.room.get(name, 0) + count
+
+    def fork(self, batch: ToyBatch, source: str, target: str) -> None:
+        rows = self.contexts.setdefault(source, Rows()).rows
+        self.contexts[target] = Rows(list(rows))
+
+    def clear(self, batch: ToyBatch, context: str) -> None:
+        self.contexts[context] = Rows()
+
+    @property
+    def first(self) -> str:
+        return self.node.contexts[0].name if self.node.contexts else "main"
+
+    def release(self, slot: int) -> None:
+        self.contexts = {}
+
+    def __getattr__(self, name: str) -> Any:
+        op = next((op for op in self.node.ops if op.name == name), None)
+        if op is None:
+            raise AttributeError(name)
+
+        def call(*arguments: Any, context: str | None = None) -> Any:
+            device = self.node.engine != "host"
+            given = [plain(argument) for argument in (arguments[1:] if device else arguments)]
+
+            def meant(name: str) -> str:
+                return context or name if name == self.first else name
+
+            written, seen = list(map(meant, op.writes)), list(map(meant, op.reads))
+            held = [tuple(self.contexts.setdefault(c, Rows()).rows) for c in (*written, *seen)]
+            state = self.state if op.stateful else []
+            seed = digest(self.node.name, op.name, given, held, state)
+            sizes = sizes_of(op, given)
+            if op.stateful:
+                self.state.append(seed)
+            cross = {c.name for c in self.node.contexts if c.cross is not None}
+            count = max(sizes.values(), default=1)
+            for name in written:
+                self.contexts[name].append(digest(seed, name, i) for i in range(count))
+            for name in written or [f"peek {name}" for name in seen]:
+                if name.removeprefix("peek ") not in cross:
+                    self.room[name] = self.room.get(name, 0) - count
+                    assert self.room[name] >= 0, f"{self.node.name}.{op.name} has no room"
+            results = [
+                self.toys.value(result.type, digest(seed, index), sizes)
+                for index, result in enumerate(op.results)
+            ]
+            wrapped = [Row(value) if device else value for value in results]
+            return wrapped[0] if len(wrapped) == 1 else tuple(wrapped)
+
+        return call
+
+
+class ToyPasses:
+    """Which pass of a loop the request is in."""
+
+    def __init__(self, request: "ToyRequest", name: str) -> None:
+        self.request = request
+        self.name = name
+
+    def number(self, slot: int) -> int:
+        return self.request.passes[self.name]
+
+    def index(self, batch: ToyBatch) -> Row:
+        return Row(self.request.passes[self.name])
+
+
+class ToyTable:
+    """Entries that admission has computed."""
+
+    def __init__(self, request: "ToyRequest", name: str, capacity: int) -> None:
+        self.entries = request.options[name]
+        assert len(self.entries) <= capacity
+
+    def at(self, batch: ToyBatch, index: Any) -> Row:
+        return Row(self.entries[plain(index)])
+
+
+class ToyBuilder:
+    """Makes toys for what a rank declares."""
+
+    def __init__(self, request: "ToyRequest") -> None:
+        self.request = request
+        self.kept: dict[str, Kept] = {}
+        self.nodes: dict[str, ToyNode] = {}
+
+    def node(self, name: str, **_: Any) -> ToyNode:
+        made = ToyNode(self.request.nodes[name], self.request.toys)
+        return self.nodes.setdefault(name, made)
+
+    kv_cache = stateless = host = node
+
+    def ring(
+        self,
+        name: str,
+        *,
+        item: tuple[int, ...],
+        policy: plan_api.Policy,
+        capacity: int,
+        **_: Any,
+    ) -> ToyRing:
+        assert capacity >= policy.size
+        return self.request.ring(name, policy, item)
+
+    def outbox(self, name: str, *, rank: int, **_: Any) -> "ToyOutbox":
+        return ToyOutbox(self.request, name)
+
+    def keep(self, name: str, *_: Any, **__: Any) -> Kept:
+        return self.kept.setdefault(name, Kept(name))
+
+    register = values = collector = keep
+
+    def constant(self, name: str, dtype: str, value: Any) -> Row:
+        return Row(value)
+
+    def table(self, name: str, dtype: str, *, capacity: int) -> ToyTable:
+        return ToyTable(self.request, name, capacity)
+
+    def loop(self, loop: plan_api.Loop) -> ToyPasses:
+        self.request.loops[loop.name] = loop
+        return ToyPasses(self.request, loop.name)
