@@ -111,10 +111,23 @@ def command(
     what = f"`{shown_path(paths[0])}`" if len(paths) == 1 else f"{len(paths)} paths"
     report = replace(combined_report(sink, outcomes, f"accept {what}"), denied=chosen.denied)
     code = print_report(report, output_format)
+    if not report.diagnostics:
+        progress(f"{_what_was_read(files)}: nothing to report")
     unable = {found.code for found in report.diagnostics if found.code.startswith("MS00")}
     if unable == {"MS0009"}:
         code = EXIT_FINDINGS  # a file of sizes is one of those that are linted here
     return EXIT_OK if exit_zero and code == EXIT_FINDINGS else code
+
+
+def _what_was_read(files: LintFiles) -> str:
+    """How many files of each kind, so that a folder with none in it is noticed."""
+    counts = (
+        (len(files.specs), "spec", "specs"),
+        (sum(len(entry.deployments) for entry in files.specs), "deployment", "deployments"),
+        (sum(len(entry.sizes) for entry in files.specs), "file of sizes", "files of sizes"),
+    )
+    words = [f"{count} {one if count == 1 else more}" for count, one, more in counts if count]
+    return ", ".join(words) or "no specs and no deployments"
 
 
 def _lint(files: LintFiles, chosen: Selection) -> list[driver.Outcome]:

@@ -243,3 +243,14 @@ def test_explain_prints_the_page_and_does_nothing_else(
     assert run_command(["lint", "--explain", "unused-op"]) == 0
     assert capsys.readouterr().out.startswith("# unused-op (MS1004)\n")
     assert run_command(["lint", "--explain", "MS1999"]) == 2
+
+
+def test_what_was_read_is_said_where_there_is_nothing_to_report(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "one.yaml").write_text(DEPLOYMENT)
+    (here / "empty").mkdir()
+    assert lint(".", "--select", "style") == 0
+    assert capsys.readouterr().err == "1 spec, 1 deployment: nothing to report\n"
+    assert lint("empty") == 0
+    assert capsys.readouterr().err == "no specs and no deployments: nothing to report\n"
