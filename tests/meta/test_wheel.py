@@ -42,7 +42,10 @@ def test_the_wheel_has_every_module_and_template(names: set[str]) -> None:
     for source in ("mstarc", "runtime"):
         base = ROOT if source == "mstarc" else ROOT / source
         for path in (ROOT / source).rglob("*"):
-            if path.suffix in (".py", ".j2", ".json", ".html", ".css", ".js", ".mstar") and "__pycache__" not in path.parts:
+            if (
+                path.suffix in (".py", ".j2", ".json", ".html", ".css", ".js", ".mstar")
+                and "__pycache__" not in path.parts
+            ):
                 assert path.relative_to(base).as_posix() in names
 
 

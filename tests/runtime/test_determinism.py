@@ -65,9 +65,7 @@ def speak(
     made = []
     for prompt, seed in requests:
         tokens = 30 + 7 * len(prompt) % 40  # requests of several lengths
-        asked = Asked(
-            inputs={"prompt": prompt}, options={"temperature": 0.9, "max_tokens": tokens}
-        )
+        asked = Asked(inputs={"prompt": prompt}, options={"temperature": 0.9, "max_tokens": tokens})
         listener = Collected()
         ranks.conductor.submit(prepare(plan, asked, seed=seed), listener)
         made.append(listener)
