@@ -225,7 +225,7 @@ class Conductor:
                 request = self._by_slot[message.slot]
                 if request.failure is None and not request.is_cancelled:
                     request.failure = RuntimeFailure(
-                        message.code, message.message, notes=message.notes
+                        message.code, message.message, notes=message.notes, helps=message.helps
                     )
                 self._end(request)
             case Released(rank=rank, slot=slot):

@@ -133,7 +133,7 @@ class ProcessRanks:
         self._say = say
         self._start_timeout_s = start_timeout_s
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._folder = Path(tempfile.mkdtemp(prefix="mstarc-"))
+        self._folder = _folder_of_sockets()
         self._mailbox: Mailbox | None = None
         self._pool: HostPool | None = None
         try:
@@ -267,16 +267,27 @@ def settings_from_json(text: str) -> RunSettings:
     return RunSettings(**{**content, "cache_dir": Path(content["cache_dir"])})
 
 
+def _folder_of_sockets() -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix="mstarc-"))
+    except OSError as error:
+        raise _no_socket("any folder for temporary files", error) from error
+
+
 def _mailbox(folder: Path) -> SocketMailbox:
     try:
         return SocketMailbox(folder, CONDUCTOR)
     except OSError as error:
-        raise RuntimeFailure(
-            "MS9308",
-            f"no socket can be made in `{folder}`",
-            notes=[f"the system says: {error.strerror}"],
-            helps=["set TMPDIR to a folder of yours with a short path"],
-        ) from error
+        raise _no_socket(f"`{folder}`", error) from error
+
+
+def _no_socket(where: str, error: OSError) -> RuntimeFailure:
+    return RuntimeFailure(
+        "MS9308",
+        f"no socket can be made in {where}",
+        notes=[f"the system says: {error.strerror}"],
+        helps=["set `TMPDIR` to a folder of yours with a short path"],
+    )
 
 
 def _spawn(
@@ -288,7 +299,7 @@ def _spawn(
     settings: RunSettings,
 ) -> subprocess.Popen[bytes]:
     command = [
-        *(sys.executable, "-m", "mstarc_runtime.rank_process"),
+        *(sys.executable, "-m", "mstarc_runtime.rank_main"),
         *(str(plan.folder), placement.name, str(rank), str(folder), settings_to_json(settings)),
     ]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, env=rank_environ())

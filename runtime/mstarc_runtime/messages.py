@@ -124,6 +124,7 @@ class Failed(msgspec.Struct, tag="failed", array_like=True, frozen=True):
     code: str
     message: str
     notes: tuple[str, ...]
+    helps: tuple[str, ...]
 
 
 class Released(msgspec.Struct, tag="released", array_like=True, frozen=True):

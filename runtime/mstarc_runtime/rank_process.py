@@ -1,13 +1,12 @@
 """The process of one rank: its arguments are plan, placement, rank, folder of sockets, settings.
 
-Started by `launch`, never by a person. Loads its rank, says Ready, works until Stop. What keeps it
-from starting, or from going on, it tells the conductor as Broken. It ends when its parent does.
+Started by `launch` through `rank_main`, never by a person. Loads its rank, says Ready, works until
+Stop. What keeps it from starting, or from going on, it tells the conductor as Broken. It ends when
+its parent does.
 """
 
 import os
 import shutil
-import signal
-import sys
 import time
 import traceback
 from collections.abc import Iterator
@@ -45,8 +44,6 @@ class _Telling:
 
 def main(arguments: list[str]) -> int:
     folder, placement_name, rank_text, sockets, settings_text = arguments
-    # Ctrl-C goes to the whole group; the conductor decides what becomes of it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     rank, parent = int(rank_text), os.getppid()
     settings = settings_from_json(settings_text)
     mailbox = SocketMailbox(Path(sockets), rank)
@@ -92,7 +89,3 @@ def _work(worker: Worker, parent: int, sockets: Path) -> None:
                 # Nobody else is left to remove the sockets.
                 shutil.rmtree(sockets, ignore_errors=True)
                 return
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -158,10 +158,18 @@ class Worker:
             return
         live.is_ending = True
         self.drop_rows(slot)
-        code, message, notes = describe(error, step, self.plan)
+        said = describe(error, step, self.plan)
         self.mailbox.send(
             CONDUCTOR,
-            Failed(self.plan.rank, slot, live.request, code, message, notes),
+            Failed(
+                self.plan.rank,
+                slot,
+                live.request,
+                said.code,
+                said.message,
+                said.notes,
+                said.helps,
+            ),
         )
 
     def machine_done(self, slot: int, machine: str) -> None:
@@ -317,8 +325,8 @@ class Worker:
 
 def describe(
     error: BaseException, step: DeviceStep | HostStep | None, plan: RankPlan
-) -> tuple[str, str, tuple[str, ...]]:
-    """(code, message, notes) of what ended a request: which step, of which node, on which line."""
+) -> RuntimeFailure:
+    """What ended a request, and where: in which step, of which node, on which line."""
     where: tuple[str, ...] = ()
     if step is not None:
         nodes = step.nodes if isinstance(step, DeviceStep) else (step.node,)
@@ -328,13 +336,17 @@ def describe(
             f"{plan.spec}:{step.line}",
         )
     if isinstance(error, RuntimeFailure):
-        return error.code, error.message, (*error.notes, *error.helps, *where)
+        notes = (*error.notes, *where)
+        return RuntimeFailure(error.code, error.message, notes=notes, helps=error.helps)
     if isinstance(error, ContextFull):
-        message = f"a request needs {error.rows} rows of context `{error.context}`"
-        helps = "ask for less, or compile with a greater `max_tokens`"
-        return "MS9309", message, (f"a request may hold {error.limit}", helps, *where)
+        return RuntimeFailure(
+            "MS9309",
+            f"a request needs {error.rows} rows of context `{error.context}`",
+            notes=(f"a request may hold {error.limit}", *where),
+            helps=["ask for less, or compile for a deployment with a greater `max_seq_len`"],
+        )
     name = type(error).__name__
     message = f"step `{step.name}` failed: {name}: {error}" if step else f"{name}: {error}"
     last = traceback.extract_tb(error.__traceback__)[-1:]
     at = tuple(f"raised at {frame.filename}:{frame.lineno}" for frame in last)
-    return "MS9304", message, (*where, *at)
+    return RuntimeFailure("MS9304", message, notes=(*where, *at))

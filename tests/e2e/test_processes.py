@@ -59,10 +59,10 @@ def submit(ranks: ProcessRanks, plan_folder: Path, tokens: int) -> Collected:
     return made
 
 
-def run(plan: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(plan: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "mstarc_runtime", str(plan), "--threads", "1", *arguments],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'runtime'}"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'runtime'}", **environment},
         capture_output=True,
         text=True,
         timeout=120,
@@ -184,6 +184,39 @@ def test_an_interrupt_while_torch_is_loaded_shows_no_trace(plan_folder: Path) ->
     assert "Traceback" not in said
 
 
+def test_an_interrupt_while_ranks_load_torch_shows_no_trace(plan_folder: Path) -> None:
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "mstarc_runtime", str(plan_folder)),
+            *("--placement", "2xcpu", "--input", "prompt=hi"),
+        ],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'runtime'}"},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while [ignores_interrupts(child) for child in child_ids(process.pid)] != [True, True]:
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    said = process.communicate(timeout=30)[1]
+    assert process.returncode == 130
+    assert "Traceback" not in said
+
+
+def test_a_folder_with_too_long_a_path_for_sockets_is_said(
+    plan_folder: Path, tmp_path: Path
+) -> None:
+    temporary = tmp_path / ("t" * 100)
+    temporary.mkdir()
+    asked = ("--placement", "2xcpu", "--input", "prompt=hi")
+    done = run(plan_folder, *asked, TMPDIR=str(temporary))
+    assert done.returncode == 2
+    assert "error[MS9308]" in done.stderr
+    assert "`TMPDIR`" in done.stderr
+    assert list(temporary.iterdir()) == []
+
+
 def test_ranks_whose_conductor_is_killed_end_and_remove_their_sockets(
     plan_folder: Path, tmp_path: Path
 ) -> None:
@@ -199,6 +232,14 @@ def test_ranks_whose_conductor_is_killed_end_and_remove_their_sockets(
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert list(temporary.iterdir()) == []
+
+
+def ignores_interrupts(process: int) -> bool:
+    """Whether a process has come to where Ctrl-C is not its own affair."""
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        if line.startswith("SigIgn:"):
+            return bool(int(line.split()[1], 16) & 1 << (signal.SIGINT - 1))
+    return False
 
 
 def is_running(process: int) -> bool:

@@ -83,6 +83,7 @@ def test_a_request_that_needs_more_context_than_there_is_says_so() -> None:
     rig.run()
     assert long.failure is not None
     assert long.failure.code == "MS9309"
+    assert "max_seq_len" in long.failure.helps[0]
     check_answer(short, 5, 0)
     rig.check_clean()
 

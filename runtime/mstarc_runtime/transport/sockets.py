@@ -21,13 +21,18 @@ _LINGER_MS = 1000
 
 
 class SocketMailbox:
-    """One participant's sockets in `folder`."""
+    """One participant's sockets in `folder`. Raises `OSError` where none can be made."""
 
     def __init__(self, folder: Path, participant: int) -> None:
         self._folder = folder
         self._context = zmq.Context()
         self._inbox = self._socket(zmq.PULL)
-        self._inbox.bind(_address(folder, participant))
+        try:
+            self._inbox.bind(_address(folder, participant))
+        except zmq.ZMQError as error:
+            self._inbox.close()
+            self._context.term()
+            raise OSError(error.errno, error.strerror) from error
         self._out: dict[int, zmq.Socket[bytes]] = {}
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)

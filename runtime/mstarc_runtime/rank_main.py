@@ -1,0 +1,12 @@
+"""`python -m mstarc_runtime.rank_main …`, which `launch` starts: see `rank_process`."""
+
+import signal
+import sys
+
+if __name__ == "__main__":
+    # Ctrl-C goes to the whole group; the conductor decides what becomes of it. Before torch is
+    # loaded, or the seconds that this takes would end with a trace.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from mstarc_runtime.rank_process import main
+
+    sys.exit(main(sys.argv[1:]))
