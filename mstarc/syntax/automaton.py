@@ -32,13 +32,21 @@ class Automaton:
         self.ends: list[int] = [0]
         self.braces: list[int] = [0]
         """How many braces are open up to and with an entry."""
+        # The last question and its answer: the parser asks of a word whether it is one, and again
+        # when it takes it. Whatever changes the states forgets it.
+        self._asked: str | None = None
+        self._answer = False
         self._builder = builder
         # Made as rules are met: a text uses less than half of them.
         self._makers: dict[int, Maker | None] = {}
 
     def takes(self, terminal: str, depth: int | None = None) -> bool:
         """Whether `terminal` can come next, with the first `depth` entries (all, if not given)."""
-        return takes(self.tables, self.states[:depth], terminal)
+        if depth is not None:
+            return takes(self.tables, self.states[:depth], terminal)
+        if terminal != self._asked:
+            self._asked, self._answer = terminal, takes(self.tables, self.states, terminal)
+        return self._answer
 
     def taken(self) -> tuple[str, ...]:
         """All terminals that can come next, in alphabetical order."""
@@ -57,6 +65,7 @@ class Automaton:
 
     def shift(self, terminal: str, value: Any, start: int, end: int) -> None:
         """Take `terminal`, which `reduce_for` allowed."""
+        self._asked = None
         self.states.append(self.rows[self.states[-1]][terminal])
         self.values.append(value)
         self.starts.append(start)
@@ -66,6 +75,7 @@ class Automaton:
 
     def drop_to(self, depth: int) -> None:
         """Forget all but the first `depth` entries."""
+        self._asked = None
         for entries in (self.states, self.values, self.starts, self.ends, self.braces):
             del entries[depth:]
 
@@ -77,6 +87,7 @@ class Automaton:
         return self.values[-1]
 
     def _reduce(self, number: int) -> None:
+        self._asked = None
         rule = self.tables.rules[number]
         states = self.states
         if number not in self._makers:
