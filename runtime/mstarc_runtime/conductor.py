@@ -74,7 +74,7 @@ class ActiveRequest:
     failure: RuntimeFailure | None = None
     # Tokens that wait to become text, by output; None behind the last one ends the text.
     tokens: dict[str, deque[Any]] = field(default_factory=dict)
-    busy: set[str] = field(default_factory=set)
+    is_reading: bool = False
     ended: set[str] = field(default_factory=set)
 
 
@@ -256,7 +256,7 @@ class Conductor:
         if output.via is not None:
             tokens = request.tokens.setdefault(name, deque())
             tokens.extend(np.atleast_1d(np.asarray(value)).tolist())
-            self._read_tokens(request, output)
+            self._read_tokens(request)
             return
         self._hand_over(request, output, value)
 
@@ -273,16 +273,20 @@ class Conductor:
         else:
             listener.value(output.name, value)
 
-    def _read_tokens(self, request: ActiveRequest, output: Declared) -> None:
-        """Sends the tokens that wait through the output's op, in order, one portion at a time."""
-        name, tokens = output.name, request.tokens[output.name]
-        if name in request.busy or not tokens:
+    def _read_tokens(self, request: ActiveRequest) -> None:
+        """Sends tokens that wait through their output's op, one portion at a time.
+
+        The output that began first comes first: a question is read to its end before its answer.
+        """
+        name = next((name for name, waiting in request.tokens.items() if waiting), None)
+        if request.is_reading or name is None:
             return
+        output, tokens = self._outputs[name], request.tokens[name]
         assert output.via is not None
         engine, op = self._via[output.via[0]], output.via[1]
         portion = list(tokens)
         tokens.clear()
-        request.busy.add(name)
+        request.is_reading = True
 
         def work() -> str:
             with engine.using(request.number):
@@ -292,15 +296,15 @@ class Conductor:
                 return "".join(pieces) + (engine.finish(request.number) or "" if ends else "")
 
         def done(piece: Any, error: BaseException | None) -> None:
-            request.busy.discard(name)
+            request.is_reading = False
             if error is not None and request.failure is None:
                 request.failure = _via_failure(output, error)
                 self._end(request)
             elif error is None and piece and not request.is_cancelled:
-                request.listener.text(name, piece)
-            if request.failure is None and not request.is_cancelled and request.tokens[name]:
-                self._read_tokens(request, output)
-            elif not request.ranks:
+                request.listener.text(output.name, piece)
+            if request.failure is None and not request.is_cancelled:
+                self._read_tokens(request)
+            if not request.is_reading and not request.ranks:
                 self._finish_texts(request)
 
         self._pool.submit(work, done)
@@ -311,11 +315,11 @@ class Conductor:
             return
         if request.failure is None and not request.is_cancelled:
             for name, tokens in request.tokens.items():
-                if name not in request.busy and name not in request.ended:
+                if name not in request.ended:
                     request.ended.add(name)
                     tokens.append(None)
-                    self._read_tokens(request, self._outputs[name])
-        if not request.busy:
+            self._read_tokens(request)
+        if not request.is_reading:
             self._conclude(request)
 
     def _conclude(self, request: ActiveRequest) -> None:

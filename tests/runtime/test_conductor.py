@@ -1,0 +1,108 @@
+"""The order in which a request's texts are read and told, whatever the host pool is doing."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from mstarc_runtime.conductor import Conductor
+from mstarc_runtime.engine.host import HostEngine, InlinePool
+from mstarc_runtime.loader import Declared, LoadedPlan, MachineStart, PlacementFacts
+from mstarc_runtime.messages import HostOutput, MachineDone, Released, pack_value
+from mstarc_runtime.plan_api import Admission
+from mstarc_runtime.request import PreparedRequest
+from mstarc_runtime.transport.local import LocalNetwork
+from mstarc_runtime.transport.mailbox import CONDUCTOR
+
+
+class Letters:
+    """A `via` node: a token is a letter."""
+
+    def heard(self, token: int) -> str:
+        return chr(token)
+
+    def said(self, token: int) -> str:
+        return chr(token)
+
+
+class Told:
+    """Keeps what a listener is told, in order."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def text(self, output: str, piece: str) -> None:
+        self.events.append((output, piece))
+
+    def sound(self, output: str, samples: Any, rate: int) -> None: ...
+
+    def value(self, output: str, value: Any) -> None: ...
+
+    def finished(self) -> None:
+        self.events.append("finished")
+
+    def failed(self, failure: Exception) -> None:
+        self.events.append(failure)
+
+    def cancelled(self) -> None: ...
+
+
+def test_a_question_is_told_to_its_end_before_its_answer() -> None:
+    plan = LoadedPlan(
+        folder=Path(),
+        model="test",
+        spec="test.mstar",
+        inputs=(),
+        outputs=(
+            Declared(name="question", type="text", via=("ear", "heard")),
+            Declared(name="answer", type="text", via=("mouth", "said")),
+        ),
+        options=(),
+        nodes=(),
+        via_nodes={},
+        placements=("test",),
+        request_class=lambda **given: given,  # type: ignore[arg-type]
+        machines=SimpleNamespace(  # type: ignore[arg-type]
+            check=lambda request: None,
+            admit=lambda request: Admission(runs={}, bounds={}, options={}),
+        ),
+    )
+    placement = PlacementFacts(
+        name="test",
+        devices=("cpu",),
+        max_requests=1,
+        max_tokens=8,
+        machines={"talk": MachineStart(rank=0, step=0)},
+        streams={},
+    )
+    network = LocalNetwork()
+    rank = network.mailbox(0)
+    pool = InlinePool()
+    conductor = Conductor(
+        plan,
+        placement,
+        mailbox=network.mailbox(CONDUCTOR),
+        pool=pool,
+        via={name: HostEngine(name, Letters()) for name in ("ear", "mouth")},
+    )
+    told = Told()
+    wants = frozenset({"question", "answer"})
+    conductor.submit(PreparedRequest(name="", inputs={}, options={}, wants=wants, seed=0), told)
+
+    def emit(output: str, letter: str) -> None:
+        shape, frame = pack_value(ord(letter))
+        rank.send(CONDUCTOR, HostOutput(0, 0, output, shape), () if frame is None else (frame,))
+
+    # All of it is there before the pool has read the first letter.
+    for output, letters in (("question", "what"), ("answer", "that")):
+        for letter in letters:
+            emit(output, letter)
+    rank.send(CONDUCTOR, MachineDone(0, 0, 0, "talk"))
+    rank.send(CONDUCTOR, Released(0, 0, 0))
+    while conductor.turn():
+        pass
+    outputs = [event[0] for event in told.events if event != "finished"]
+    assert outputs == sorted(outputs, reverse=True)
+    texts = {name: "".join(p for o, p in told.events[:-1] if o == name) for name in wants}
+    assert texts == {"question": "what", "answer": "that"}
+    assert told.events[-1] == "finished"
+    assert pool.running == 0
