@@ -22,7 +22,7 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[run,demo,dev]"
 	touch $@
 
-demo: $(READY) ## Ask the spoken question in examples/ and write the spoken answer to build/answer.wav
+demo: $(READY) ## Ask the spoken question in examples/ and write the spoken answer to build/answer/
 	$(BIN)/mstarc compile specs/voice_chat.mstar -o build/voice_chat
 	$(BIN)/mstarc run build/voice_chat --placement cpu \
 	    --request examples/question.json --out build/answer
