@@ -60,11 +60,16 @@ def _look_at_plan(plan: Path, sink: DiagnosticSink) -> None:
     if (plan / PLAN_FILE).is_file():
         return
     name = shown_path(plan)
+    if plan.is_dir():
+        why = f"there is no `{name}/{PLAN_FILE}`"
+    else:
+        why = "it is not a folder" if plan.exists() else "no such folder"
     found = Diagnostic(
         code="MS0008",
         message=f"`{name}` is not a plan",
-        primary=Label(span=Span(path=name, start=0, end=0)),
-        notes=(f"there is no `{name}/{PLAN_FILE}`" if plan.is_dir() else "it is not a folder",),
+        # The label is for formats of one line: no text is there to draw it under.
+        primary=Label(span=Span(path=name, start=0, end=0), text=why),
+        notes=(why,),
         helps=(
             f"compile it first: `mstarc compile {name} -o plan`, then `mstarc run plan`"
             if plan.suffix == ".mstar"
