@@ -5,6 +5,7 @@ This process never imports torch: it looks whether the runtime's packages are th
 """
 
 import os
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +30,7 @@ NEEDED = (
     "torch",
     "zmq",
 )
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INSTALL = 'pip install "mstarc[run]"'
 
 
@@ -53,7 +55,12 @@ def command(arguments: tuple[str, ...]) -> int:
 
 def _become_the_runtime(arguments: tuple[str, ...]) -> NoReturn:
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "mstarc_runtime", *arguments])
+    # A Ctrl-C waits until the runtime can take it: its interpreter, just begun, would show a trace.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        os.execv(sys.executable, [sys.executable, "-m", "mstarc_runtime", *arguments])
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _look_at_plan(plan: Path, sink: DiagnosticSink) -> None:

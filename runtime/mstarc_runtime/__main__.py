@@ -18,8 +18,11 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in ending:
         signal.signal(number, _leave)
+    # `mstarc run` has them wait until here.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ending)
     prepare_environment()
     # Not before: loading torch fixes what its threads do.
     from mstarc_runtime.command import main

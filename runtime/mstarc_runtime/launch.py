@@ -139,10 +139,11 @@ class ProcessRanks:
         try:
             mailbox = self._mailbox = _mailbox(self._folder)
             pool = self._pool = ThreadPool(host_threads(), mailbox.wake)
-            for rank in range(placement.ranks):
-                self._processes.append(
-                    _spawn(plan, placement, rank, folder=self._folder, settings=settings)
-                )
+            with _interrupts_wait():
+                for rank in range(placement.ranks):
+                    self._processes.append(
+                        _spawn(plan, placement, rank, folder=self._folder, settings=settings)
+                    )
             via = make_via(plan, make_implementations(settings, progress))
             self.conductor = Conductor(plan, placement, mailbox=mailbox, pool=pool, via=via)
             self._wait_until_ready()
@@ -288,6 +289,19 @@ def _no_socket(where: str, error: OSError) -> RuntimeFailure:
         notes=[f"the system says: {error.strerror}"],
         helps=["set `TMPDIR` to a folder of yours with a short path"],
     )
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Ctrl-C comes after this: no process is started that `close` would not know of.
+
+    Processes that are started begin with it waiting too, until they ignore it.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _spawn(
