@@ -43,14 +43,6 @@ def truth(expr: Expr | None) -> bool | None:
     return bool(folded.value) if isinstance(folded, Const) else None
 
 
-def conjunction(conditions: list[Expr]) -> Expr:
-    """All of some conditions: each one once, and true for none."""
-    result: Expr | None = None
-    for condition in dict.fromkeys(conditions):
-        result = condition if result is None else Binary("and", result, condition)
-    return Const(True) if result is None else result
-
-
 def _fold_one(expr: Expr) -> Expr:
     match expr:
         case Unary("-", Const(int() | float() as value)):

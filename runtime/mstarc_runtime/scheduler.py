@@ -73,10 +73,6 @@ class Station:
         """Whether its rows come back to it pass after pass, without reading a stream."""
         return self.left is not None
 
-    @property
-    def runnable(self) -> int:
-        return len(self.ready) + len(self.groups)
-
     def rows(self) -> Iterator[int]:
         """The slots of all rows here."""
         yield from self.ready
