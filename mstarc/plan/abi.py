@@ -4,4 +4,4 @@
 generated code and a runtime of the older number would no longer understand each other.
 """
 
-PLAN_ABI = 2
+PLAN_ABI = 3

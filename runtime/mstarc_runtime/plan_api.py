@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-PLAN_ABI = 2
+PLAN_ABI = 3
 
 Tensor = Any
 """A device tensor; plans never name the library that makes it."""
@@ -212,12 +212,38 @@ class MarkStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HopStep:
-    """The machine goes on at `step` of rank `rank`; `values` are the registers that travel."""
+    """The machine goes on at `step` of rank `rank`; `values` are the registers that travel.
+
+    `contexts` are (node, context) pairs whose rows move there too; (node, "sampler:NAME") is what
+    that sampler has seen. The source keeps nothing of them.
+    """
 
     id: int
     rank: int
     step: int
     values: tuple[str, ...]
+    contexts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpreadStep:
+    """The machine goes on at several steps of this rank at once, one a branch."""
+
+    id: int
+    name: str
+    branches: tuple[int, ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinStep:
+    """Here the branches of a spread meet: the machine goes on when `arrivals` have come."""
+
+    id: int
+    name: str
+    arrivals: int
+    then: Target
+    line: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +255,9 @@ class DoneStep:
     closes: tuple[str, ...] = ()
 
 
-Step = DeviceStep | HostStep | BranchStep | MarkStep | HopStep | DoneStep
+Step = (
+    DeviceStep | HostStep | BranchStep | MarkStep | HopStep | SpreadStep | JoinStep | DoneStep
+)
 
 
 # Streams
@@ -534,9 +562,26 @@ class Builder(Protocol):
         op_sampler: Mapping[str, str],
         pages: int,
         page_tokens: int,
-    ) -> KVNode: ...
+        group: tuple[int, ...] = (),
+        tp: int = 1,
+        sp: int = 1,
+    ) -> KVNode:
+        """`group`: the `tp` * `sp` ranks that hold the node's shards, the leader first.
 
-    def stateless(self, name: str, *, impl: str, weights: Weights) -> StatelessNode: ...
+        The other numbers are the whole node's. A rank of the group that is not its leader only
+        serves the leader's calls.
+        """
+
+    def stateless(
+        self,
+        name: str,
+        *,
+        impl: str,
+        weights: Weights,
+        group: tuple[int, ...] = (),
+        tp: int = 1,
+        sp: int = 1,
+    ) -> StatelessNode: ...
 
     def host(self, name: str, *, impl: str, weights: Weights) -> HostNode: ...
 

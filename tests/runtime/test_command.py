@@ -141,7 +141,7 @@ def test_a_plan_of_another_abi_is_refused(plan: Path, capsys: pytest.CaptureFixt
     assert f"ABI {PLAN_ABI + 1}" in said
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"abi": 2}'])
+@pytest.mark.parametrize("content", ["", "[]", "{}", f'{{"abi": {PLAN_ABI}}}'])
 def test_what_is_no_plan_is_refused(
     plan: Path, capsys: pytest.CaptureFixture[str], content: str
 ) -> None:
