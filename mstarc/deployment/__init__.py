@@ -5,16 +5,26 @@ reports what is wrong with it; whether its names are those of a program is for t
 The only package that knows yaml. Start at `model.py`.
 """
 
-from mstarc.deployment.catalog import CATALOG, DeviceKind, Devices, device_kind, parse_devices
+from mstarc.deployment.catalog import (
+    CATALOG,
+    Cluster,
+    DeviceKind,
+    Devices,
+    Link,
+    device_kind,
+    parse_devices,
+)
 from mstarc.deployment.model import Deployment, Group, Named, Number
 from mstarc.deployment.reader import read_deployment
 
 __all__ = [
     "CATALOG",
+    "Cluster",
     "Deployment",
     "DeviceKind",
     "Devices",
     "Group",
+    "Link",
     "Named",
     "Number",
     "device_kind",
