@@ -198,6 +198,9 @@ class _DeviceBody(_Body):
                 method = "pack" if result in self.step.packed else "window"
                 code = f"{self.name(result)} = self.{attribute(stream)}.{method}(b)"
                 self.add(code, self._shape(result), depth)
+            case PullItem(stream=stream, result=result, sure=True):
+                code = f"{self.name(result)} = self.{attribute(stream)}.item(b)"
+                self.add(code, self._shape(result), depth)
             case PullItem(stream=stream, result=result):
                 code = f"{self.name(result)} = self.{attribute(stream)}.item_or_none(b)"
                 self.add(code, f"{self._shape(result)} or none", depth)
@@ -254,7 +257,7 @@ class _DeviceBody(_Body):
     def _optional(self, argument: Expr, type_: Type) -> str:
         """What an op gets for a parameter that may be none."""
         text = self.exprs.render(argument, type_)
-        pulled = [a.result for a in self.step.actions if isinstance(a, PullItem)]
+        pulled = [a.result for a in self.step.actions if isinstance(a, PullItem) and not a.sure]
         if isinstance(argument, Local) and argument.name in pulled:
             return text
         if argument != Const(None):

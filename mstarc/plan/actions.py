@@ -46,10 +46,14 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullItem:
-    """Take the item that made the step ready, or none behind the last one."""
+    """Take the item that made the step ready, or none behind the last one.
+
+    `sure`: a stream that has closed before ends the request with an error.
+    """
 
     stream: str
     result: str
+    sure: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,11 @@ that what does not depend on a placement (admission, messages) is the same in ea
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mstarc.deployment.sizes import NodeSizes
 from mstarc.diagnostics import DiagnosticSink, InternalError
-from mstarc.ir.exprs import Expr
+from mstarc.ir.exprs import Const, Expr, LetRef, Option
 from mstarc.ir.graph import Node, Program
 from mstarc.plan.abi import PLAN_ABI
 from mstarc.plan.flatten import Flattener
@@ -38,9 +39,10 @@ def build_plan(
     bounds: dict[str, Expr] = {}
     derived: dict[str, Derived] = {}
     placed: list[PlacedPlan] = []
-    for program in map(trim_regions, programs):
-        if program.placement is None:
+    for trimmed in map(trim_regions, programs):
+        if trimmed.placement is None:
             raise InternalError("a program without a placement", stage="plan")
+        program = _with_named_settings(trimmed, derived)
         try:
             check_supported(program)
             flatteners = _flatten(program, source, derived)
@@ -71,6 +73,26 @@ def _flatten(program: Program, source: SourceFile, derived: dict[str, Derived]) 
         flattener.run()
         flatteners.append(flattener)
     return flatteners
+
+
+def _with_named_settings(program: Program, derived: dict[str, Derived]) -> Program:
+    """The program in which samplers' settings are numbers or names: admission computes the rest."""
+
+    def named(node: Node, sampler: str, setting: str, value: Expr) -> Expr:
+        if isinstance(value, Const | Option | LetRef):
+            return value
+        name = f"{node.name}.{sampler}.{setting}"
+        derived[name] = value
+        return Option(name)
+
+    nodes = []
+    for node in program.nodes:
+        samplers = tuple(
+            (sampler, tuple((name, named(node, sampler, name, value)) for name, value in settings))
+            for sampler, settings in node.samplers
+        )
+        nodes.append(replace(node, samplers=samplers))
+    return replace(program, nodes=tuple(nodes))
 
 
 def node_weights(program: Program, sizes: Sequence[NodeSizes]) -> tuple[NodeWeights, ...]:

@@ -12,7 +12,7 @@ from typing import Literal
 from mstarc.analysis.bounds import upper_bound
 from mstarc.diagnostics import InternalError
 from mstarc.ir.graph import Machine, Placement, Program, Region
-from mstarc.plan.actions import CallOp
+from mstarc.plan.actions import CallOp, PullItem
 from mstarc.plan.draft import Draft, Goto, Label
 from mstarc.plan.flatten import Flattener
 from mstarc.plan.holdings import Holdings, rank_plan
@@ -318,6 +318,7 @@ class Numbering:
             reads=draft.reads,
             cut=draft.cut,
             pulls=draft.pulls,
+            sure=any(isinstance(action, PullItem) and action.sure for action in actions),
             drained=None if draft.drained is None else self._to(draft, draft.drained, flow),
             sends=sends_of(actions),
             emits=emits_of(actions),

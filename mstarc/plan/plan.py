@@ -162,7 +162,8 @@ class RunStep:
 
     `loads` are variables that the step takes from where they are kept, `stores` those that it puts
     there, `packed` those whose rows lie one behind the other. `rows`, `region`, `buckets` and
-    `prepares` (what is done before it is launched) are a device step's. `passes` are loops whose
+    `prepares` (what is done before it is launched) are a device step's. `sure`: there is an item to
+    pull, or the request fails. `passes` are loops whose
     pass number it needs. `why` is why no region holds it; empty where one does.
     """
 
@@ -185,6 +186,7 @@ class RunStep:
     reads: tuple[str, ...]
     cut: CutPlan | None
     pulls: tuple[str, ...]
+    sure: bool
     drained: int | None
     sends: tuple[tuple[str, int], ...]
     emits: tuple[str, ...]

@@ -8,8 +8,9 @@ A step that reads begins with it. What a `pull … or none` gives goes to calls 
 
 from typing import TYPE_CHECKING
 
-from mstarc.ir.graph import Each, Pull, Stream, Value
+from mstarc.ir.graph import Each, Machine, Pull, Stream, Value
 from mstarc.ir.types import OptionalType, TensorType, TupleType, Type
+from mstarc.ir.walking import statements_of
 from mstarc.plan.actions import PullItem, Read
 from mstarc.plan.draft import CutPlan
 from mstarc.plan.lanes import Lane, lanes_of
@@ -25,6 +26,12 @@ class ReadFlattener:
 
     def __init__(self, flattener: "Flattener") -> None:
         self.flattener = flattener
+        self._in_step = _in_step(flattener.machine)
+        self._homes: dict[str, int] = {}
+
+    def _home(self, streams: tuple[str, ...], rank: int) -> int:
+        """Where streams are read that are read in step: a buffer is on one rank, the first's."""
+        return self._homes.setdefault(self._in_step.get(streams[0], streams[0]), rank)
 
     def each(self, each: Each, scope: Scope) -> None:
         """A pass a chunk; where the stream ends, or at the mark, the machine goes on."""
@@ -41,10 +48,12 @@ class ReadFlattener:
         drafting.put_label(first)
         drafting.reads = (reads, drained, cut)
         rank = flattener.first_rank(each.body)
-        drafting.rank = drafting.rank if rank is None else rank
+        rank = drafting.rank if rank is None else rank
+        drafting.rank = self._home(each.streams, rank)
         line = flattener.line(each.span)
-        if not each.body or isinstance(each.body[0], Each):
+        if not each.body or isinstance(each.body[0], Each) or drafting.rank != rank:
             drafting.start("device", drafting.rank, scope.place, line)
+            drafting.rank = rank
         flattener.body(each.body, scope)
         if drafting.reads is not None:
             drafting.start("device", drafting.rank, scope.place, line)
@@ -52,16 +61,17 @@ class ReadFlattener:
         drafting.put_label(drained)
 
     def pull(self, pull: Pull, scope: Scope) -> None:
-        """Wait for an item, or for the end of the stream."""
-        if not pull.or_none:
-            raise not_built("a `pull` without `or none`", pull.span)
+        """Wait for an item, or, with `or none`, for the end of the stream."""
         flattener, drafting = self.flattener, self.flattener.drafting
-        draft = drafting.start("device", drafting.rank, scope.place, flattener.line(pull.span))
+        rank, home = drafting.rank, self._home((pull.stream,), drafting.rank)
+        draft = drafting.start("device", home, scope.place, flattener.line(pull.span))
         lanes = self._define(flattener.streams[pull.stream], pull.result, scope)
         draft.pulls = tuple(lane.name for lane, _ in lanes)
         for lane, name in lanes:
-            flattener.optional[name] = drafting.current
-            drafting.add(PullItem(stream=lane.name, result=name))
+            if pull.or_none:
+                flattener.optional[name] = drafting.current
+            drafting.add(PullItem(stream=lane.name, result=name, sure=not pull.or_none))
+        drafting.rank = rank
 
     def _define(self, stream: Stream, value: Value, scope: Scope) -> list[tuple[Lane, str]]:
         """A variable a lane: of the value itself, or of its fields."""
@@ -95,6 +105,20 @@ class ReadFlattener:
                 "state the condition where the stream is declared",
             )
         return CutPlan(policy=policy, tail=streams[0].tail, until=each.until)
+
+
+def _in_step(machine: Machine) -> dict[str, str]:
+    """Streams that a machine reads in step with others: each by the name of one of them."""
+    found: dict[str, str] = {}
+    for state in machine.states:
+        for each in statements_of(state.body):
+            if not isinstance(each, Each) or len(each.streams) == 1:
+                continue
+            groups = {found.get(name, name) for name in each.streams}
+            one = min(groups)
+            found.update(dict.fromkeys(each.streams, one))
+            found.update({name: one for name, group in found.items() if group in groups})
+    return found
 
 
 def _fields(type_: Type) -> dict[str, Type]:

@@ -143,7 +143,7 @@ class DeviceStep:
     requests of equal shapes together). `region` is the capture region that holds the step.
     `reads` names streams of which each pass takes one chunk (several: in step); once they are
     closed and empty the row goes to `drained`. `pulls` names streams of which it takes one item,
-    or none once closed. `sends` gives (stream, most items a row and step). `passes` names loops
+    or none once closed; where it is `sure`, a stream that closes before fails the request. `sends` gives (stream, most items a row and step). `passes` names loops
     whose pass number the step asks for.
 
     A step without nodes only tests, sends, emits and copies. `buckets` () is any batch; a step
@@ -161,6 +161,7 @@ class DeviceStep:
     reads: tuple[str, ...] = ()
     cut: Cut | None = None
     pulls: tuple[str, ...] = ()
+    sure: bool = False
     drained: int | None = None
     sends: tuple[tuple[str, int], ...] = ()
     passes: tuple[str, ...] = ()
@@ -465,6 +466,9 @@ class Ring(Protocol):
 
     def pack(self, batch: Batch) -> Tensor:
         """The chunks of all rows one behind the other: [Σk, *item]."""
+
+    def item(self, batch: Batch) -> Tensor:
+        """The item that the step pulls for each row: [B, *item]."""
 
     def item_or_none(self, batch: Batch) -> Maybe:
         """The item that the step pulls for each row; none where the stream is closed and empty."""

@@ -101,10 +101,12 @@ class Router:
         worker = self._worker
         rings = worker.parts.rings
         standings = {stream: rings[stream].wait(slot, step.cut) for stream in step.reads}
-        if "waiting" in standings.values() or any(
-            rings[stream].wait_item(slot) == "waiting" for stream in pulls
-        ):
+        items = {stream: rings[stream].wait_item(slot) for stream in pulls}
+        if "waiting" in (*standings.values(), *items.values()):
             station.waiting.add(slot)
+            return
+        if isinstance(step, DeviceStep) and step.sure and "drained" in items.values():
+            worker.fail(slot, _closed_unread(pulls[0]), step)
             return
         if all(standing == "ready" for standing in standings.values()):
             station.ready.append(slot)
@@ -172,6 +174,14 @@ def _closed_empty(stream: str) -> RuntimeFailure:
         "MS9306",
         f"stream `{stream}` closed without an item",
         notes=["its spec says `empty error`"],
+    )
+
+
+def _closed_unread(stream: str) -> RuntimeFailure:
+    return RuntimeFailure(
+        "MS9306",
+        f"stream `{stream}` closed before its reader had an item",
+        notes=["its reader says `pull` without `or none`"],
     )
 
 

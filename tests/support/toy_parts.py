@@ -188,7 +188,7 @@ class ToyRing:
 
     def __init__(self, name: str, policy: plan_api.Policy, item: tuple[int, ...]) -> None:
         self.name = name
-        self.item = item
+        self.dims = item
         self.policy = policy
         self.pulled = plan_api.Maybe(Row(0), Row(False))
         self.history = History()
@@ -198,7 +198,7 @@ class ToyRing:
     def append(self, batch: ToyBatch, value: Any, where: Any = None, ends: Any = None) -> None:
         if where is None or plain(where):
             content, last = plain(value), plain(ends)
-            several = isinstance(content, tuple) and self.item[:1] != (len(content),)
+            several = isinstance(content, tuple) and self.dims[:1] != (len(content),)
             items = content if several else (content,)
             marks = last if isinstance(last, tuple) else (bool(last),) * len(items)
             self.history.items.extend(zip(items, marks, strict=True))
@@ -244,6 +244,10 @@ class ToyRing:
         value = self.history.items[event.offset][0] if isinstance(event, Chunk) else 0
         self.pulled = plan_api.Maybe(Row(value), Row(there))
         return True
+
+    def item(self, batch: ToyBatch) -> Row:
+        assert plain(self.pulled.there), f"{self.name} is closed"
+        return Row(plain(self.pulled.value))
 
     def item_or_none(self, batch: ToyBatch) -> plan_api.Maybe:
         return self.pulled

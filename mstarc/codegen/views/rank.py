@@ -257,6 +257,8 @@ class _RankWriter:
             arguments.append(f"cut={self._cut(step.cut)}")
         if step.pulls:
             arguments.append(f"pulls={_tuple('pulls', step.pulls)}")
+        if step.sure:
+            arguments.append("sure=True")
         if step.drained is not None:
             arguments.append(f"drained={self.constants[step.drained]}")
         if step.sends:

@@ -100,9 +100,11 @@ class Ring:
         cut = batch.step.cut
         return items.squeeze(1) if is_single(cut.policy if cut else self.policy) else items
 
+    def item(self, batch: StepBatch) -> Tensor:
+        return self._storage[batch.device_slots, batch.ring_index(self)[:, 0]]
+
     def item_or_none(self, batch: StepBatch) -> Maybe:
-        there = batch.ring_presence(self)
-        items = self._storage[batch.device_slots, batch.ring_index(self)[:, 0]]
+        there, items = batch.ring_presence(self), self.item(batch)
         shape = (-1,) + (1,) * len(self._item)
         return Maybe(items.masked_fill(~there.view(shape), 0), there)
 

@@ -164,6 +164,24 @@ def test_a_construct_without_code_is_refused_where_it_stands(
     assert isinstance(found[0].primary.span, Span)
 
 
+def test_a_sampler_setting_may_be_computed() -> None:
+    body = """
+node warm : kv_cache {
+  impl "toy:Warm"
+  kv { layers = 1, heads = 1, head_dim = 8 }
+  sample { temperature = length * 0.1 + 0.2, top_p = 0.9 }
+  op read(ids: i64[T]) -> (token: i64)  attends causal  writes
+}
+walk write(ids: i64[T]) { token = warm.read(ids)   emit out <- token   emit extra <- token }
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+"""
+    outcome = compile_toy(body, ())
+    assert outcome.files is not None, outcome.diagnostics
+    assert '"warm.default.temperature": request.length * 0.1 + 0.2,' in outcome.files["machines.py"]
+    rank = outcome.files["placements/cpu/rank0.py"]
+    assert 'Sampler(temperature="warm.default.temperature", top_p=0.9)' in rank
+
+
 def test_a_picture_goes_to_its_host_op_as_it_came() -> None:
     program = parse_program(PROGRAM)
     sink = DiagnosticSink()

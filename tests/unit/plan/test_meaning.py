@@ -294,6 +294,31 @@ machine hear { state listen { each codes as window run sound(window)   next done
 """,
     ),
     Toy(
+        name="an item that is sure to come",
+        text="""
+stream words : i64 chunk fixed(2) tail short
+walk write(ids: i64[T]) {
+  first = lm.prefill(ids)
+  send words <- first
+  loop max length carry token = first while token != stop {
+    token = lm.step(token)
+    send words <- token
+  }
+}
+walk head(word: i64) { t = enc.mix(word)   emit out <- t }
+walk hear(words: i64[N]) { token = small.read(words)   emit extra <- token }
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+machine listen {
+  state begin {
+    word = pull words
+    run head(word)
+    each words as some { run hear(some) }
+    next done
+  }
+}
+""",
+    ),
+    Toy(
         name="clauses, read by the host",
         text="""
 stream words : i64 chunk until(item in [5, 7], max = 4) tail short empty skip
