@@ -215,8 +215,9 @@ class MarkStep:
 class HopStep:
     """The machine goes on at `step` of rank `rank`; `values` are the registers that travel.
 
-    `contexts` are (node, context) pairs whose rows move there too; (node, "sampler:NAME") is what
-    that sampler has seen. The source keeps nothing of them.
+    `contexts` are (node, context) pairs whose rows travel too, in place of what the target has of
+    them; (node, "sampler:NAME") is what that sampler has drawn and seen. `frees` are the contexts
+    that nothing here reads again: the source gives their pages back.
     """
 
     id: int
@@ -224,6 +225,7 @@ class HopStep:
     step: int
     values: tuple[str, ...]
     contexts: tuple[tuple[str, str], ...] = ()
+    frees: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
