@@ -5,6 +5,7 @@ where only one does, or else at the next statement, item or declaration that sta
 So one run reports several mistakes, and one mistake is reported once.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
@@ -17,7 +18,9 @@ from mstarc.syntax.build import TreeBuilder
 from mstarc.syntax.comments import attached_docs, doc_text
 from mstarc.syntax.errors import explain
 from mstarc.syntax.situation import Finding, Situation
+from mstarc.syntax.straight import parse_straight
 from mstarc.syntax.tables import END, Tables, load_tables
+from mstarc.syntax.terminals import begins_domain, mark_terminal
 from mstarc.syntax.tokens import (
     END_OF_TEXT,
     FLOAT,
@@ -38,7 +41,6 @@ MOST_ERRORS = 50
 QUIET_TOKENS = 2
 """A mistake so soon after going on is taken for a part of the one before."""
 
-_COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 _VALUES = frozenset(("NAME", "INT", "FLOAT", "STRING"))
 _INSERTED = (":", "=", ",", ")", "]", "(", "{", "<-", "->", "]", "..", ".")
 _STARTERS = DECLARATION_WORDS | frozenset(
@@ -78,14 +80,41 @@ def parse(source: SourceFile, sink: DiagnosticSink) -> ast.Spec | None:
     With mistakes the tree lacks what could not be read. None when nothing could be: an empty
     file, another version of the language, brackets too deep.
     """
+    findings = len(sink.diagnostics)
     read = read_tokens(source, sink)
     tokens = checked_start(read, source, sink)
     if tokens is None:
         return None
-    paired = pair_braces(tokens, source, sink)
     docs = {start: doc_text(comments) for start, comments in attached_docs(read).items()}
-    builder = TreeBuilder(source, docs, sink)
-    return _Parser(source, paired, builder, sink).run()
+    if len(sink.diagnostics) == findings:
+        own = DiagnosticSink()
+        builder = TreeBuilder(source, docs, own)
+        spec: ast.Spec | None = parse_straight(source, tokens, load_tables(), builder)
+        if spec is not None:
+            for found in own.diagnostics:
+                sink.report(found)
+            _require_model(spec, source, tokens, sink)
+            return spec
+    paired = pair_braces(tokens, source, sink)
+    return _Parser(source, paired, TreeBuilder(source, docs, sink), sink).run()
+
+
+def _require_model(
+    spec: ast.Spec, source: SourceFile, tokens: Sequence[Token], sink: DiagnosticSink
+) -> None:
+    if spec.model.span.start != spec.model.span.end or sink.has_errors:
+        return
+    first = tokens[min(2, len(tokens) - 1)]
+    sink.report(
+        Diagnostic(
+            code="MS0122",
+            message="the spec names no model",
+            primary=Label(
+                span=Span(path=source.path, start=first.start, end=first.end),
+                text="expected `model name` before this",
+            ),
+        )
+    )
 
 
 def taken_after(source: SourceFile) -> frozenset[str] | None:
@@ -134,21 +163,8 @@ class _Parser:
         if not self.automaton.takes(END):
             self._report(len(self.tokens) - 1)
         spec: ast.Spec = self.automaton.finish()
-        self._require_model(spec)
+        _require_model(spec, self.source, self.tokens, self.sink)
         return spec
-
-    def _require_model(self, spec: ast.Spec) -> None:
-        if spec.model.span.start != spec.model.span.end or self.sink.has_errors:
-            return
-        first = self.tokens[min(2, len(self.tokens) - 1)]
-        span = Span(path=self.source.path, start=first.start, end=first.end)
-        self.sink.report(
-            Diagnostic(
-                code="MS0122",
-                message="the spec names no model",
-                primary=Label(span=span, text="expected `model name` before this"),
-            )
-        )
 
     # One token.
 
@@ -170,12 +186,12 @@ class _Parser:
         """What the token is here: a word of the language only where the grammar takes it."""
         kind, text = token.kind, token.text
         if kind == MARK:
-            return "CMP" if text in _COMPARISONS else self.tables.marks.get(text)
+            return mark_terminal(text, self.tables)
         if kind != NAME:
             return kind
         word = self.tables.words.get(text)
         if text == "in":
-            if self._begins_domain(token) and self.automaton.takes("_IN_DOMAIN"):
+            if begins_domain(self.source, token) and self.automaton.takes("_IN_DOMAIN"):
                 return "_IN_DOMAIN"
             word = "IN"
         if word is None or self.automaton.takes(word):
@@ -184,12 +200,6 @@ class _Parser:
         if text in RESERVED and ("INT" in row or "EMIT" in row):
             return word
         return NAME
-
-    def _begins_domain(self, token: Token) -> bool:
-        rest = self.source.text[token.end : token.end + 400].lstrip()
-        while rest.startswith("#"):
-            rest = rest.partition("\n")[2].lstrip()
-        return rest[:1] in ("-", "[", '"') or rest[:1].isdigit()
 
     def _value(self, terminal: str, token: Token) -> Any:
         if terminal not in _VALUES:
@@ -333,7 +343,7 @@ class _Parser:
             states.append(rows[states[-1]][rule.origin])
         states.append(action)
         if token.kind == MARK:
-            kinds = ["CMP" if token.text in _COMPARISONS else self.tables.marks.get(token.text)]
+            kinds = [mark_terminal(token.text, self.tables)]
         elif token.kind == NAME:
             word = self.tables.words.get(token.text)
             kinds = [word] if token.text in RESERVED else [word, NAME]

@@ -58,6 +58,7 @@ class TokenList:
 
 _PIECES = re.compile(
     r"""
+    [ ]*(?:
       (?P<space>\s+)
     | (?P<comment>\#[^\n]*)
     | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
@@ -68,6 +69,7 @@ _PIECES = re.compile(
         |'[^'\n]*'|[\u201c\u201d][^\u201d\n]*\u201d)
     | (?P<mark><-|->|\.\.|//|==|!=|<=|>=|[-+*/%<>=:,.|?()\[\]{}])
     | (?P<open_string>"[^\n]*)
+    )
     """,
     re.VERBOSE,
 )
@@ -115,30 +117,38 @@ class _Reader:
 
     def read(self) -> TokenList:
         text = self.source.text
+        match, add = _PIECES.match, self.tokens.append
         position = 0
         while position < len(text):
-            found = _PIECES.match(text, position)
+            found = match(text, position)
             if found is None:
                 position = self._stray(position)
                 continue
             kind = found.lastgroup
+            assert kind is not None
+            start, end = found.span(kind)
             if kind == "space":
-                self.line_is_empty = self.line_is_empty or "\n" in found[0]
-                position = found.end()
+                self.line_is_empty = self.line_is_empty or "\n" in found[kind]
+                position = end
                 continue
-            if kind == "comment" or (found[0] == "//" and self.line_is_empty):
-                position = self._comment(position, foreign=kind != "comment")
+            piece = found[kind]
+            if kind == "comment" or (piece == "//" and self.line_is_empty):
+                position = self._comment(start, foreign=kind != "comment")
                 continue
-            position = self._token(kind or "", found[0], position, found.end())
+            position = end
+            if kind == "name":
+                add(Token(MARK if piece == "_" else NAME, piece, start, end, self.line_is_empty))
+            elif kind == "mark":
+                add(Token(MARK, piece, start, end, self.line_is_empty))
+            else:
+                position = self._other(kind, piece, start, end)
             self.line_is_empty = False
         end = len(text)
         self.tokens.append(Token(END_OF_TEXT, "", end, end, self.line_is_empty))
         return TokenList(tokens=tuple(self.tokens), comments=tuple(self.comments))
 
-    def _token(self, kind: str, text: str, start: int, end: int) -> int:
+    def _other(self, kind: str, text: str, start: int, end: int) -> int:
         match kind:
-            case "name":
-                self._add(MARK if text == "_" else NAME, text, start, end)
             case "int" | "float":
                 end = self._number(kind.upper(), text, start, end)
             case "string":
@@ -146,10 +156,8 @@ class _Reader:
                 self._add(STRING, text, start, end)
             case "open_string":
                 end = self._open_string(text, start)
-            case "foreign":
-                self._foreign(text, start, end)
             case _:
-                self._add(MARK, text, start, end)
+                self._foreign(text, start, end)
         return end
 
     def _add(self, kind: str, text: str, start: int, end: int) -> None:
