@@ -15,6 +15,7 @@ request.
 
 from typing import Literal
 
+from mstarc.ir.decisions import Hop, MemoryRow, PagePool, Placement, Region, Uncaptured
 from mstarc.ir.exprs import Expr
 from mstarc.ir.types import Dim, Type
 from mstarc.records import dataclass
@@ -221,7 +222,7 @@ class Call:
     """One use of an op. `site` is unique in the program: `walk/ordinal` or `machine.state/ordinal`.
 
     `arguments` are in the order of the op's parameters. A result that nobody takes is None.
-    `ranks` is set by place; more than one means tensor parallel.
+    `ranks` is set by place: those of the assignment; the first is where the call is at `home`.
     """
 
     node: str
@@ -232,6 +233,11 @@ class Call:
     site: str
     ranks: tuple[int, ...] = ()
     span: Span
+
+    @property
+    def home(self) -> int:
+        """The rank that runs the call; other ranks of it follow. Rank 0 before placement."""
+        return self.ranks[0] if self.ranks else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -472,93 +478,6 @@ class Machine:
     registers: tuple[Value, ...] = ()
     states: tuple[State, ...]
     span: Span
-
-
-# What the passes decide
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
-    """One rank's device: its kind in the catalogue and its memory."""
-
-    rank: int
-    kind: str
-    memory_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
-    """`node` runs on `ranks`, in every walk if `walk` is None. A context may have its own ranks."""
-
-    node: str
-    ranks: tuple[int, ...]
-    walk: str | None = None
-    context: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """Set by place. `source` says who decided: `automatic`, or the deployment file's path."""
-
-    name: str
-    devices: tuple[Device, ...]
-    assignments: tuple[Assignment, ...]
-    source: str
-    max_requests: int
-    max_tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hop:
-    """Set by partition: an edge that crosses ranks, from the site before to the one after."""
-
-    machine: str
-    source_site: str
-    target_site: str
-    source_rank: int
-    target_rank: int
-    values: tuple[str, ...]
-    bytes_each: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
-    """Set by find-capture-regions: calls, in order, that one CUDA graph holds for a bucket."""
-
-    name: str
-    rank: int
-    walk: str
-    sites: tuple[str, ...]
-    buckets: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Uncaptured:
-    """A call that no region holds, and why."""
-
-    site: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryRow:
-    """Set by plan-memory: what one thing takes on a rank."""
-
-    rank: int
-    what: Literal["weights", "kv_pages", "rings", "registers", "graph_pool", "staging", "reserve"]
-    of: str
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PagePool:
-    """Set by plan-memory: the pages of one node on a rank. A page holds `page_tokens` rows."""
-
-    rank: int
-    node: str
-    pages: int
-    page_tokens: int
-    bytes_per_page: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

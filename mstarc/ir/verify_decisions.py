@@ -1,17 +1,20 @@
 """The invariants of what passes decide, each held from the pass on that establishes it.
 
-place: every call is on ranks that have a device. partition: a hop leads from one such rank to
-another, between sites that exist. find-capture-regions: a region's calls are on its rank, are no
-host ops, are in one region only, and each call is in a region or has a reason. size-chunk-buffers:
-all streams have a capacity, or none. plan-memory: every rank with a kv_cache node has its pool, and
-no rank takes more than its device holds.
+place: every call is on the ranks of the assignment that fits it, a group of tp x sp with a device
+each; a copy is of a rank that holds something. partition: a hop leads from one rank to another,
+between sites that exist, with contexts of nodes that are on both. find-capture-regions: the calls
+of a region are of one group, which its rank leads, are no host ops, are in one region only, and
+each call is in a region or has a reason. size-chunk-buffers: all streams have a capacity, or none.
+plan-memory: every rank with a kv_cache node has its pool, and no rank takes more than its device
+holds.
 """
 
 from typing import NoReturn
 
 from mstarc.diagnostics import InternalError
-from mstarc.ir.graph import Call, Each, Loop, Placement, Program, Run
-from mstarc.ir.walking import all_statements
+from mstarc.ir.decisions import Assignment, Placement
+from mstarc.ir.graph import Call, Each, Loop, Program, Run
+from mstarc.ir.walking import all_statements, bodies_of, statements_of
 from mstarc.source import Span
 
 
@@ -53,21 +56,50 @@ class _Decisions:
         self.pools(placement)
 
     def placement(self, placement: Placement) -> None:
-        ranks = {device.rank for device in placement.devices}
+        devices = [device.rank for device in placement.devices]
+        self.check(len(devices) == len(set(devices)), "a device is there twice")
         nodes = {node.name for node in self.program.nodes}
         assigned = {assignment.node for assignment in placement.assignments}
         self.check(assigned == nodes, "an assignment for every node and no other")
-        for call in self.calls.values():
-            self.check(bool(call.ranks), f"`{call.site}` has no ranks", call.span)
-            there = set(call.ranks) <= ranks
-            self.check(there, f"`{call.site}` is on a rank without a device", call.span)
+        for assignment in placement.assignments:
+            self.group(assignment, set(devices))
+        for copy in placement.copies:
+            there = copy.rank in placement.ranks and copy.device in devices and copy.copy > 0
+            self.check(there, f"copy {copy.copy} of rank {copy.rank} on device {copy.device}")
+        numbers = [(copy.rank, copy.copy) for copy in placement.copies]
+        self.check(len(numbers) == len(set(numbers)), "a copy is there twice")
+        for walk, body in bodies_of(self.program):
+            for call in (s for s in statements_of(body) if isinstance(s, Call)):
+                group = placement.assignment(call.node, walk, call.context)
+                message = f"`{call.site}` is on ranks {call.ranks}, its node on {group.ranks}"
+                self.check(call.ranks == group.ranks, message, call.span)
+
+    def group(self, assignment: Assignment, devices: set[int]) -> None:
+        ranks, name = assignment.ranks, assignment.node
+        whole = len(ranks) == assignment.tp * assignment.sp == len(set(ranks))
+        self.check(whole, f"`{name}` is on {len(ranks)} ranks, cut {assignment.tp, assignment.sp}")
+        self.check(ranks[0] == min(ranks), f"rank {ranks[0]} leads ranks below it for `{name}`")
+        self.check(set(ranks) <= devices, f"`{name}` is on a rank without a device")
+        known = {walk for walk, _ in bodies_of(self.program)}
+        self.check(set(assignment.walks) <= known, f"`{name}` is on ranks by a walk that is none")
+        node = next(node for node in self.program.nodes if node.name == name)
+        contexts = {context.name for context in node.contexts}
+        known_too = set(assignment.contexts) <= contexts
+        self.check(known_too, f"`{name}` is on ranks by a context that is none")
 
     def hops(self) -> None:
+        placement = self.program.placement
+        assert placement is not None
         for hop in self.program.hops:
             known = {hop.source_site, hop.target_site} <= self.sites
             self.check(known, f"a hop of `{hop.machine}` between sites that are not there")
             apart = hop.source_rank != hop.target_rank
             self.check(apart, f"a hop of `{hop.machine}` that stays on its rank")
+            for node, context in hop.contexts:
+                homes = {assignment.ranks[0] for assignment in placement.of(node)}
+                both = {hop.source_rank, hop.target_rank} <= homes
+                message = f"a hop of `{hop.machine}` takes `{context}` where no `{node}` is"
+                self.check(both, message)
 
     def regions(self) -> None:
         program = self.program
@@ -86,7 +118,8 @@ class _Decisions:
                 message = f"region `{region.name}` holds the host call `{site}`"
                 self.check(not host, message, call.span)
                 message = f"region `{region.name}` crosses ranks at `{site}`"
-                self.check(call.ranks == (region.rank,), message, call.span)
+                one = call.ranks == self.calls[region.sites[0]].ranks
+                self.check(one and call.home == region.rank, message, call.span)
         if program.regions or program.uncaptured:
             left = {call.site for call in program.uncaptured}
             for site, call in self.calls.items():

@@ -32,7 +32,7 @@ def has_circle(typed: Typed) -> bool:
 def report_circles(typed: Typed, sink: DiagnosticSink) -> None:
     """Report circles of machines, and streams that may fill up, wherever the spec may run."""
     from mstarc.deployment import parse_devices
-    from mstarc.ir.graph import Placement
+    from mstarc.ir.decisions import Placement
     from mstarc.lowering import lower
     from mstarc.passes.canonicalize import canonicalize
     from mstarc.passes.context import PassContext

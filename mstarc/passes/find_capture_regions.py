@@ -27,6 +27,7 @@ from dataclasses import field, replace
 from mstarc.analysis.capture import why_not_captured
 from mstarc.analysis.types import types_in
 from mstarc.diagnostics import Diagnostic, Label
+from mstarc.ir.decisions import Region, Uncaptured
 from mstarc.ir.exprs import Const
 from mstarc.ir.folding import fold
 from mstarc.ir.graph import (
@@ -36,11 +37,9 @@ from mstarc.ir.graph import (
     Loop,
     Parallel,
     Program,
-    Region,
     Send,
     SetRegister,
     Statement,
-    Uncaptured,
 )
 from mstarc.ir.types import Type
 from mstarc.ir.walking import Body, blocks_of, statements_of

@@ -18,7 +18,8 @@ from dataclasses import replace
 from mstarc.analysis.control import Point, control_path
 from mstarc.analysis.sizes import bytes_of_type
 from mstarc.analysis.types import types_in
-from mstarc.ir.graph import Hop, Machine, Program
+from mstarc.ir.decisions import Hop
+from mstarc.ir.graph import Machine, Program
 from mstarc.ir.types import Type
 from mstarc.passes.context import PassContext
 

@@ -27,7 +27,8 @@ from mstarc.analysis.placement_search import Problem, search
 from mstarc.deployment import Devices, parse_devices
 from mstarc.deployment.layout import resolve_layout
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
-from mstarc.ir.graph import Assignment, Call, Device, Placement, Program, Statement
+from mstarc.ir.decisions import Assignment, Device, Placement
+from mstarc.ir.graph import Call, Program, Statement
 from mstarc.ir.walking import map_bodies, map_statements
 from mstarc.passes.context import PassContext
 

@@ -29,7 +29,8 @@ from mstarc.analysis.memory import limits_of, pages_of
 from mstarc.analysis.sizes import bytes_of_type, kv_row_bytes, weight_bytes
 from mstarc.deployment import DeviceKind, device_kind
 from mstarc.diagnostics import Diagnostic, Label
-from mstarc.ir.graph import Call, Device, MemoryRow, PagePool, Placement, Program
+from mstarc.ir.decisions import Device, MemoryRow, PagePool, Placement
+from mstarc.ir.graph import Call, Program
 from mstarc.ir.walking import all_statements
 from mstarc.passes.context import PassContext
 

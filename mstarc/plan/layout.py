@@ -11,7 +11,8 @@ from typing import Literal
 
 from mstarc.analysis.bounds import upper_bound
 from mstarc.diagnostics import InternalError
-from mstarc.ir.graph import Machine, Placement, Program, Region
+from mstarc.ir.decisions import Placement, Region
+from mstarc.ir.graph import Machine, Program
 from mstarc.plan.actions import CallOp, PullItem
 from mstarc.plan.draft import Draft, Goto, Label
 from mstarc.plan.flatten import Flattener

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mstarc.ir.decisions import PagePool, Placement
 from mstarc.ir.exprs import Expr
-from mstarc.ir.graph import Node, PagePool, Placement, Policy, Program, Stream, Tail
+from mstarc.ir.graph import Node, Policy, Program, Stream, Tail
 from mstarc.ir.types import TensorType, Type
 from mstarc.plan.actions import Action, ClearContext, ForkContext
 from mstarc.plan.draft import CutPlan

@@ -11,7 +11,8 @@ every request has equally many rows. So such calls run outside of graphs, and th
 
 from dataclasses import replace
 
-from mstarc.ir.graph import Call, Program, Region, Uncaptured
+from mstarc.ir.decisions import Region, Uncaptured
+from mstarc.ir.graph import Call, Program
 from mstarc.ir.walking import all_statements
 from mstarc.plan.signatures import Signatures, fixed_rows, has_free_dim
 

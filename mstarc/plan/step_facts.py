@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Set
 from dataclasses import replace
 
+from mstarc.ir.decisions import Region
 from mstarc.ir.exprs import Const, Expr, Local, LoopIndex, PartAttribute, TableItem
 from mstarc.ir.folding import fold
-from mstarc.ir.graph import Region
 from mstarc.ir.text import format_dim
 from mstarc.ir.types import DimConst, TensorType
 from mstarc.ir.walking import locals_of, subexpressions

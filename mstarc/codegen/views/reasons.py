@@ -3,7 +3,8 @@
 from mstarc.analysis.costs import Costs, costs_of
 from mstarc.codegen.views.amounts import amount_of_seconds, share
 from mstarc.deployment import device_kind
-from mstarc.ir.graph import Node, Placement, Program
+from mstarc.ir.decisions import Placement
+from mstarc.ir.graph import Node, Program
 
 
 class Reasons:

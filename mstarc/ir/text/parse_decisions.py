@@ -2,8 +2,9 @@
 
 from typing import Literal, cast, get_args
 
-from mstarc.ir.graph import (
+from mstarc.ir.decisions import (
     Assignment,
+    Copy,
     Device,
     Hop,
     MemoryRow,
@@ -59,29 +60,67 @@ def parse_placement(cursor: Cursor) -> Placement:
     cursor.expect("{")
     devices: list[Device] = []
     assignments: list[Assignment] = []
+    copies: list[Copy] = []
     while not cursor.accept("}"):
         if cursor.accept("device"):
             rank = cursor.integer()
             kind = cursor.string()
             memory = _setting(cursor, "bytes")
             devices.append(Device(rank=rank, kind=kind, memory_bytes=memory))
-            continue
-        cursor.expect("assign")
-        node = cursor.name()
-        context = cursor.name() if cursor.accept("context") else None
-        walk = cursor.name() if cursor.accept("walk") else None
-        cursor.expect("ranks")
-        cursor.expect("[")
-        ranks = _integers(cursor, "]")
-        assignments.append(Assignment(node=node, ranks=ranks, walk=walk, context=context))
+        elif cursor.accept("copy"):
+            number = cursor.integer()
+            cursor.expect("of")
+            rank = _setting(cursor, "rank")
+            copies.append(Copy(rank=rank, copy=number, device=_setting(cursor, "device")))
+        else:
+            cursor.expect("assign")
+            assignments.append(_assignment(cursor))
     return Placement(
         name=name,
         devices=tuple(devices),
         assignments=tuple(assignments),
+        copies=tuple(copies),
         source=source,
         max_requests=max_requests,
         max_tokens=max_tokens,
     )
+
+
+def _assignment(cursor: Cursor) -> Assignment:
+    node = cursor.name()
+    walks = _names(cursor) if cursor.accept("walks") else ()
+    contexts = _names(cursor) if cursor.accept("contexts") else ()
+    cursor.expect("ranks")
+    cursor.expect("[")
+    return Assignment(
+        node=node,
+        walks=walks,
+        contexts=contexts,
+        ranks=_integers(cursor, "]"),
+        tp=cursor.integer() if cursor.accept("tp") else 1,
+        sp=cursor.integer() if cursor.accept("sp") else 1,
+    )
+
+
+def _names(cursor: Cursor) -> tuple[str, ...]:
+    items: list[str] = []
+    cursor.expect("(")
+    while not cursor.accept(")"):
+        items.append(cursor.name())
+        if not cursor.at(")"):
+            cursor.expect(",")
+    return tuple(items)
+
+
+def _contexts(cursor: Cursor) -> tuple[tuple[str, str], ...]:
+    items: list[tuple[str, str]] = []
+    cursor.expect("(")
+    while not cursor.accept(")"):
+        node = cursor.name()
+        items.append((node, cursor.string()))
+        if not cursor.at(")"):
+            cursor.expect(",")
+    return tuple(items)
 
 
 def parse_hop(cursor: Cursor) -> Hop:
@@ -96,6 +135,9 @@ def parse_hop(cursor: Cursor) -> Hop:
     cursor.expect("values")
     values = _tokens(cursor, "value", "a value such as `%x`")
     cursor.expect("bytes")
+    bytes_each = None if cursor.accept("?") else cursor.integer()
+    has_contexts = cursor.accept("contexts")
+    contexts = _contexts(cursor) if has_contexts else ()
     return Hop(
         machine=machine,
         source_site=source_site,
@@ -103,7 +145,9 @@ def parse_hop(cursor: Cursor) -> Hop:
         source_rank=source_rank,
         target_rank=target_rank,
         values=values,
-        bytes_each=None if cursor.accept("?") else cursor.integer(),
+        bytes_each=bytes_each,
+        contexts=contexts,
+        row_bytes=_setting(cursor, "row_bytes") if has_contexts else 0,
     )
 
 

@@ -2,25 +2,20 @@
 
 from typing import Literal
 
+from mstarc.ir.decisions import Hop, MemoryRow, PagePool, Placement, Region, Uncaptured
 from mstarc.ir.graph import (
-    Hop,
     InputField,
     Let,
     Machine,
-    MemoryRow,
     Need,
     Node,
     OptionField,
     OutputField,
-    PagePool,
-    Placement,
     Program,
-    Region,
     State,
     Stream,
     Table,
     Transition,
-    Uncaptured,
     Value,
     Walk,
 )

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from mstarc.ir.graph import Assignment, Placement, Program
+from mstarc.ir.decisions import Assignment, Hop, Placement
+from mstarc.ir.graph import Program
 from mstarc.ir.text.print_exprs import (
     format_name,
     format_site,
@@ -21,7 +22,7 @@ def decision_lines(program: Program) -> Iterator[str]:
             f"hop {format_name(hop.machine)} {format_site(hop.source_site)} -> "
             f"{format_site(hop.target_site)} rank {hop.source_rank} -> {hop.target_rank} "
             f"values ({', '.join(map(format_value_name, hop.values))}) "
-            f"bytes {'?' if hop.bytes_each is None else hop.bytes_each}"
+            f"bytes {'?' if hop.bytes_each is None else hop.bytes_each}{_contexts(hop)}"
             for hop in program.hops
         ],
         [
@@ -60,13 +61,24 @@ def _placement(placement: Placement) -> Iterator[str]:
         yield f"  device {device.rank} {format_string(device.kind)} bytes {device.memory_bytes}"
     for assignment in placement.assignments:
         yield f"  {_assignment(assignment)}"
+    for copy in placement.copies:
+        yield f"  copy {copy.copy} of rank {copy.rank} device {copy.device}"
     yield "}"
 
 
 def _assignment(assignment: Assignment) -> str:
     text = f"assign {format_name(assignment.node)}"
-    if assignment.context is not None:
-        text += f" context {format_name(assignment.context)}"
-    if assignment.walk is not None:
-        text += f" walk {format_name(assignment.walk)}"
-    return f"{text} ranks [{', '.join(map(str, assignment.ranks))}]"
+    if assignment.walks:
+        text += f" walks ({', '.join(map(format_name, assignment.walks))})"
+    if assignment.contexts:
+        text += f" contexts ({', '.join(map(format_name, assignment.contexts))})"
+    text += f" ranks [{', '.join(map(str, assignment.ranks))}]"
+    text += f" tp {assignment.tp}" if assignment.tp != 1 else ""
+    return text + (f" sp {assignment.sp}" if assignment.sp != 1 else "")
+
+
+def _contexts(hop: Hop) -> str:
+    if not hop.contexts and not hop.row_bytes:
+        return ""
+    named = ", ".join(f"{format_name(node)} {format_string(name)}" for node, name in hop.contexts)
+    return f" contexts ({named}) row_bytes {hop.row_bytes}"

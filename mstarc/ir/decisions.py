@@ -1,0 +1,142 @@
+"""What the passes decide about a program: where it runs, what travels, what is captured, what fits.
+
+placement "2xcpu" by "automatic" requests 8 tokens 2048 {
+  device 0 "cpu" bytes 34359738368
+  device 1 "cpu" bytes 34359738368
+  assign lm ranks [0, 1] tp 2
+}
+hop speak #start/0 -> #decode/0 rank 0 -> 1 values (%"decode/first") bytes 8
+"""
+
+from typing import Literal
+
+from mstarc.records import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A device, its kind in the catalogue and its memory. `rank` is its number, and its rank's."""
+
+    rank: int
+    kind: str
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """One group of ranks holds `node`, cut into tp x sp shards; `ranks` begin with the leader.
+
+    A node may have several. `walks` and `contexts` say which calls run here; none means all that
+    no other assignment of the node names. A call in a state is in the walk `machine.state`.
+    """
+
+    node: str
+    ranks: tuple[int, ...]
+    walks: tuple[str, ...] = ()
+    contexts: tuple[str, ...] = ()
+    tp: int = 1
+    sp: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A replica: a further process that does what `rank` does. The rank itself is copy 0."""
+
+    rank: int
+    copy: int
+    device: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Set by place. `source` says who decided: `automatic`, or the deployment file's path.
+
+    `devices` are those that a rank or a copy of one uses.
+    """
+
+    name: str
+    devices: tuple[Device, ...]
+    assignments: tuple[Assignment, ...]
+    copies: tuple[Copy, ...] = ()
+    source: str
+    max_requests: int
+    max_tokens: int
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that hold a node, in order."""
+        return tuple(sorted({rank for a in self.assignments for rank in a.ranks}))
+
+    def of(self, node: str) -> tuple[Assignment, ...]:
+        """The assignments of a node."""
+        return tuple(a for a in self.assignments if a.node == node)
+
+    def assignment(self, node: str, walk: str, context: str | None) -> Assignment:
+        """Where a call runs: one that names its context and walk, its context, or its walk.
+
+        Else one that names neither, and for a call that no assignment has in mind the first.
+        """
+        found = self.of(node)
+        fitting = [a for a in found if not a.contexts or context in a.contexts]
+        fitting = [a for a in fitting if not a.walks or walk in a.walks]
+        return max(fitting or found[:1], key=lambda a: (bool(a.contexts), bool(a.walks)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """Set by partition: an edge that crosses ranks, from the site before to the one after.
+
+    `contexts` are the KV contexts, as (node, context), whose rows travel with the values, and as
+    (node, `sampler:NAME`) what a sampler keeps of the request; `row_bytes` is what one row of each
+    context takes, together. `bytes_each` is of the values alone.
+    """
+
+    machine: str
+    source_site: str
+    target_site: str
+    source_rank: int
+    target_rank: int
+    values: tuple[str, ...]
+    bytes_each: int | None
+    contexts: tuple[tuple[str, str], ...] = ()
+    row_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """Set by find-capture-regions: calls, in order, that one CUDA graph holds for a bucket."""
+
+    name: str
+    rank: int
+    walk: str
+    sites: tuple[str, ...]
+    buckets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncaptured:
+    """A call that no region holds, and why."""
+
+    site: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRow:
+    """Set by plan-memory: what one thing takes on a rank."""
+
+    rank: int
+    what: Literal["weights", "kv_pages", "rings", "registers", "graph_pool", "staging", "reserve"]
+    of: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagePool:
+    """Set by plan-memory: the pages of one node on a rank. A page holds `page_tokens` rows."""
+
+    rank: int
+    node: str
+    pages: int
+    page_tokens: int
+    bytes_per_page: int
