@@ -60,6 +60,25 @@ def pages_of(program: Program, node: Node, limits: Limits) -> int:
     return a_request * limits.requests
 
 
+def full_rows(program: Program, node: Node, limits: Limits) -> list[tuple[str, int]]:
+    """Rows of each context of a node for one request at its longest, in the node's order.
+
+    A context is as long as a request may be, or as the node's `length` says; an array of contexts
+    counts as its sum.
+    """
+    length = dict(node.kv).get("length")
+    longest = limits.tokens
+    if isinstance(length, Const) and isinstance(length.value, int):
+        longest = min(longest, length.value)
+    return [
+        (
+            context.name,
+            (context.cross if context.cross is not None else longest) * _count(program, context),
+        )
+        for context in node.contexts or (Context(name="main"),)
+    ]
+
+
 def _count(program: Program, context: Context) -> int:
     match context.count:
         case Const(int(value)):

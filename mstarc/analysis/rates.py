@@ -28,9 +28,12 @@ from mstarc.ir.graph import (
 UNKNOWN_BOUND = 16.0
 
 
-def expected_runs(program: Program) -> dict[str, float]:
-    """Runs a request of every call, run, loop pass and chunk, by site."""
-    counter = _Counter(program)
+def expected_runs(program: Program, options: Mapping[str, float] | None = None) -> dict[str, float]:
+    """Runs a request of every call, run, loop pass and chunk, by site.
+
+    `options` go before the defaults of the spec.
+    """
+    counter = _Counter(program, options or {})
     # Streams lead from machine to machine: twice through covers any order, and cycles end.
     for _ in range(2):
         counter.runs.clear()
@@ -48,10 +51,12 @@ def new_items(policy: Policy) -> int:
 
 
 class _Counter:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, options: Mapping[str, float]) -> None:
         self.walks: Mapping[str, Walk] = {walk.name: walk for walk in program.walks}
         self.streams = {stream.name: stream for stream in program.streams}
-        self.defaults = {option.name: option.default for option in program.options}
+        self.defaults = {
+            option.name: options.get(option.name, option.default) for option in program.options
+        }
         self.lets = {let.name: let.value for let in program.lets}
         self.runs: dict[str, float] = {}
         self.sent: dict[str, float] = {}

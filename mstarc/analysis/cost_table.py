@@ -1,0 +1,368 @@
+"""Everything that the cost of a layout is made of, computed once for a program and its devices.
+
+`cost_table` gives seconds of every call for each kind of device, tensor parallel size and batch,
+bytes of every edge between calls (values, and KV rows where both use one context), bytes of each
+node's weights and of a request's KV rows. A search then adds up numbers: `analysis.estimate` does
+so for a whole layout.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from math import ceil
+
+from mstarc.analysis.control import Point, control_path
+from mstarc.analysis.memory import Limits, full_rows
+from mstarc.analysis.op_costs import (
+    Profile,
+    bytes_given,
+    find_op,
+    node_weight_bytes,
+    rows_of,
+    seconds,
+    tensor_sizes,
+)
+from mstarc.analysis.rates import expected_runs
+from mstarc.analysis.sizes import kv_row_bytes
+from mstarc.deployment import DeviceKind, Devices
+from mstarc.ir.graph import Call, Each, Node, Parallel, Program, Send
+from mstarc.ir.walking import bodies_of, statements_of
+from mstarc.records import dataclass
+
+DEFAULT_ROWS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mix:
+    """What requests look like: rows of a free size (a prompt's), values of options.
+
+    `batch` requests run together; None means as many as are admitted.
+    """
+
+    rows: int = DEFAULT_ROWS
+    options: Mapping[str, float] = field(default_factory=dict)
+    batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallCost:
+    """One call of the program: where it stands, how often it runs in a request.
+
+    `walk` is the walk's name, or `machine.state` for a call in a state.
+    """
+
+    site: str
+    node: str
+    op: str
+    walk: str
+    context: str | None
+    machines: tuple[str, ...]
+    runs: float
+    rows: int
+    writes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeCost:
+    """From a call to one after it, `times` a request, with `bytes` each time.
+
+    `context` is none where values travel, else the context whose rows do, because both calls use
+    it: then it costs only if the two are on different homes.
+    """
+
+    machine: str
+    source: str
+    target: str
+    times: float
+    bytes: float
+    context: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamCost:
+    """Items of a stream: from the machine that sends to the calls that read, bytes a request."""
+
+    name: str
+    producer: str
+    consumer: str
+    source: str | None
+    target: str | None
+    items: float
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostTable:
+    """The parts of a layout's cost.
+
+    - `seconds[kind, site, tp]`: of one call, for each batch in `batches`
+    - `weights[node]`: bytes, whole; `kv_full[node, context]`, `kv_expected[…]`: bytes of KV rows
+      that a request takes, whole, when as long as allowed and as expected
+    - `kv_heads[node]`: above it a larger `tp` makes a device's share of KV rows no smaller
+    - `sizes[node]`: tensor parallel sizes that the node can be cut into
+    """
+
+    cluster: Devices
+    limits: Limits
+    mix: Mix
+    batches: tuple[int, ...]
+    calls: tuple[CallCost, ...]
+    edges: tuple[EdgeCost, ...]
+    streams: tuple[StreamCost, ...]
+    seconds: Mapping[tuple[str, str, int], tuple[float, ...]]
+    weights: Mapping[str, int]
+    kv_full: Mapping[tuple[str, str], int]
+    kv_expected: Mapping[tuple[str, str], float]
+    kv_heads: Mapping[str, int]
+    sizes: Mapping[str, tuple[int, ...]]
+    parallel: tuple[tuple[tuple[str, ...], ...], ...]
+    order: tuple[str, ...]
+
+    def call_s(self, kind: DeviceKind, site: str, tp: int, batch: int) -> float:
+        """Seconds of one call for `batch` requests: of the next larger batch that is known."""
+        row = self.seconds[kind.name, site, tp]
+        for known, taken in zip(self.batches, row, strict=True):
+            if known >= batch:
+                return taken
+        return row[-1]
+
+
+def cost_table(
+    program: Program,
+    cluster: Devices,
+    limits: Limits,
+    *,
+    measured: Mapping[str, int] | None = None,
+    profile: Profile | None = None,
+    mix: Mix | None = None,
+    most_tp: int | None = None,
+) -> CostTable:
+    """The table of a program on the kinds of devices of a cluster; no call needs ranks."""
+    mix = mix or Mix()
+    measured = measured or {}
+    nodes = {node.name: node for node in program.nodes}
+    runs = expected_runs(program, mix.options)
+    paths = {machine.name: control_path(program, machine) for machine in program.machines}
+    calls = _calls(program, nodes, runs, paths, mix)
+    lengths = expected_lengths(calls)
+    most = limits.requests if mix.batch is None else mix.batch
+    batches = tuple(sorted({min(1 << n, most) for n in range(most.bit_length() + 1)}))
+    sizes = {name: tensor_sizes(node, most_tp or cluster.count) for name, node in nodes.items()}
+    taken: dict[tuple[str, str, int], tuple[float, ...]] = {}
+    for call in calls:
+        node = nodes[call.node]
+        op = find_op(node, call.op)
+        length = lengths.get((call.node, call.context or ""), 0.0)
+        attended = ceil(length / 2) if call.writes else ceil(length)
+        for kind in cluster.kinds:
+            for tp in sizes[call.node]:
+                taken[kind.name, call.site, tp] = tuple(
+                    seconds(
+                        node,
+                        op,
+                        kind,
+                        batch=batch,
+                        rows=mix.rows,
+                        context_rows=attended,
+                        tp=tp,
+                        measured=measured,
+                        profile=profile,
+                    )
+                    for batch in batches
+                )
+    dtype = cluster.kind.dtype
+    full: dict[tuple[str, str], int] = {}
+    expected: dict[tuple[str, str], float] = {}
+    for node in program.nodes:
+        row = kv_row_bytes(node, dtype) or 0 if node.engine == "kv_cache" else 0
+        if not row:
+            continue
+        for context, rows in full_rows(program, node, limits):
+            key = node.name, context
+            full[key] = rows * row
+            expected[key] = min(lengths.get(key, 0.0) or mix.rows, rows) * row
+    return CostTable(
+        cluster=cluster,
+        limits=limits,
+        mix=mix,
+        batches=batches,
+        calls=calls,
+        edges=_edges(nodes, runs, paths, mix, expected),
+        streams=_streams(program, runs, paths, mix),
+        seconds=taken,
+        weights={name: node_weight_bytes(node, measured) for name, node in nodes.items()},
+        kv_full=full,
+        kv_expected=expected,
+        kv_heads={name: _heads(node) for name, node in nodes.items()},
+        sizes=sizes,
+        parallel=_parallel(program),
+        order=tuple(nodes),
+    )
+
+
+def expected_lengths(calls: Sequence[CallCost]) -> dict[tuple[str, str], float]:
+    """Rows of each (node, context) at the end of an expected request."""
+    found: dict[tuple[str, str], float] = {}
+    for call in calls:
+        for context in call.writes:
+            key = call.node, context
+            found[key] = found.get(key, 0.0) + call.runs * call.rows
+    return found
+
+
+def _calls(
+    program: Program,
+    nodes: Mapping[str, Node],
+    runs: Mapping[str, float],
+    paths: Mapping[str, list[Point]],
+    mix: Mix,
+) -> tuple[CallCost, ...]:
+    machines: dict[str, list[str]] = {}
+    for name, points in paths.items():
+        for point in points:
+            if isinstance(point.statement, Call):
+                found = machines.setdefault(point.statement.site, [])
+                if name not in found:
+                    found.append(name)
+    calls: list[CallCost] = []
+    for walk, body in bodies_of(program):
+        for statement in statements_of(body):
+            if not isinstance(statement, Call):
+                continue
+            node = nodes[statement.node]
+            op = find_op(node, statement.op)
+            # What an op does to the first context, a call may do to another.
+            first = node.contexts[0].name if node.contexts else None
+            on = statement.context
+            writes = tuple(on if on and name == first else name for name in op.writes)
+            calls.append(
+                CallCost(
+                    site=statement.site,
+                    node=statement.node,
+                    op=statement.op,
+                    walk=walk,
+                    context=statement.context,
+                    machines=tuple(machines.get(statement.site, ())),
+                    runs=runs.get(statement.site, 0.0),
+                    rows=rows_of(op, mix.rows),
+                    writes=writes,
+                )
+            )
+    return tuple(calls)
+
+
+def _edges(
+    nodes: Mapping[str, Node],
+    runs: Mapping[str, float],
+    paths: Mapping[str, list[Point]],
+    mix: Mix,
+    expected: Mapping[tuple[str, str], float],
+) -> tuple[EdgeCost, ...]:
+    found: dict[tuple[str, str, tuple[str, str] | None], EdgeCost] = {}
+    for machine, points in paths.items():
+        calls = [(p, p.statement) for p in points if isinstance(p.statement, Call)]
+        pairs = [(call, after) for point, call in calls for after in _next(points, point, None)]
+        arrivals: dict[str, float] = {}
+        for before, after in pairs:
+            arrivals[after.site] = arrivals.get(after.site, 0.0) + runs.get(before.site, 0.0)
+        for before, after in pairs:
+            there = runs.get(before.site, 0.0)
+            # A call is reached once a run, from each of those before it by its share.
+            share = there / (arrivals[after.site] or 1.0)
+            op = find_op(nodes[after.node], after.op)
+            given = sum(bytes_given(parameter.type, mix.rows) for parameter in op.parameters)
+            found.setdefault(
+                (before.site, after.site, None),
+                EdgeCost(
+                    machine=machine,
+                    source=before.site,
+                    target=after.site,
+                    times=min(there, runs.get(after.site, 0.0) * share),
+                    bytes=given,
+                ),
+            )
+        for point, call in calls:
+            key = call.node, call.context or ""
+            if key not in expected:
+                continue
+            for after in _next(points, point, key):
+                found.setdefault(
+                    (call.site, after.site, key),
+                    EdgeCost(
+                        machine=machine,
+                        source=call.site,
+                        target=after.site,
+                        times=min(runs.get(call.site, 0.0), runs.get(after.site, 0.0)),
+                        bytes=expected[key],
+                        context=key,
+                    ),
+                )
+    return tuple(found.values())
+
+
+def _next(points: list[Point], start: Point, context: tuple[str, str] | None) -> list[Call]:
+    """The calls that may follow; with `context` the next that use it, others between them."""
+    found: list[Call] = []
+    seen: set[int] = set()
+    pending = list(reversed(start.next))
+    while pending:
+        index = pending.pop()
+        if index in seen:
+            continue
+        seen.add(index)
+        statement = points[index].statement
+        if isinstance(statement, Call) and (
+            context is None or (statement.node, statement.context or "") == context
+        ):
+            found.append(statement)
+        else:
+            pending.extend(reversed(points[index].next))
+    return found
+
+
+def _streams(
+    program: Program,
+    runs: Mapping[str, float],
+    paths: Mapping[str, list[Point]],
+    mix: Mix,
+) -> tuple[StreamCost, ...]:
+    found: list[StreamCost] = []
+    for stream in program.streams:
+        items, source, target = 0.0, None, None
+        for point in paths[stream.producer]:
+            if isinstance(point.statement, Send) and point.statement.stream == stream.name:
+                source = source or (point.home.site if point.home is not None else None)
+                items += runs.get(point.home.site, 0.0) if point.home is not None else 0.0
+        for point in paths[stream.consumer]:
+            if isinstance(point.statement, Each) and stream.name in point.statement.streams:
+                target = target or (point.home.site if point.home is not None else None)
+        size = items * bytes_given(stream.item, mix.rows)
+        found.append(
+            StreamCost(
+                name=stream.name,
+                producer=stream.producer,
+                consumer=stream.consumer,
+                source=source,
+                target=target,
+                items=items,
+                bytes=size,
+            )
+        )
+    return tuple(found)
+
+
+def _parallel(program: Program) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    """The sites of the calls of each branch, of every `parallel` of the walks."""
+    return tuple(
+        tuple(
+            tuple(s.site for s in statements_of(branch) if isinstance(s, Call))
+            for branch in statement.branches
+        )
+        for walk in program.walks
+        for statement in statements_of(walk.body)
+        if isinstance(statement, Parallel)
+    )
+
+
+def _heads(node: Node) -> int:
+    value = getattr(dict(node.kv).get("heads"), "value", 0)
+    return value if isinstance(value, int) else 0
