@@ -14,7 +14,7 @@ other sizes than measured ones are between, or in proportion to the model above.
 `HOST_CALL_S`. Weights of unknown size count as `UNKNOWN_WEIGHT_BYTES`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 from typing import Protocol
 
@@ -89,7 +89,8 @@ def work(
     moved = declared.get("bytes")
     if moved is None:
         kept = (attended + (own if op.writes else 0)) * row_bytes
-        moved = kept + sum(bytes_given(t.type, rows) for t in (*op.parameters, *op.results))
+        values = [*(p.type for p in op.parameters), *(r.type for r in op.results)]
+        moved = kept + sum(bytes_given(type_, rows) for type_ in values)
     reductions = 2 * layers_of(node) if tp > 1 else 0
     hidden = numbers / max(layers_of(node), 1) * QUERIES_A_HEAD * DTYPE_BYTES[kind.dtype]
     return Work(
@@ -238,7 +239,7 @@ def find_op(node: Node, name: str) -> Op:
     return next(op for op in node.ops if op.name == name)
 
 
-def tensor_sizes(node: Node, most: int) -> Sequence[int]:
+def tensor_sizes(node: Node, most: int) -> tuple[int, ...]:
     """The tensor parallel sizes that a node can be cut into, 1 first, up to `most` devices.
 
     Powers of two that share its heads evenly, or copy them evenly where there are fewer.
