@@ -98,6 +98,11 @@ class Dim:
 
     def replace(self, what: Callable[[DimVar], "Dim | None"]) -> "Dim":
         """The same size with variables replaced where `what` gives something."""
+        if self.value is not None:
+            return self
+        if (var := self.variable) is not None:
+            new = what(var)
+            return self if new is None else new
         if all(what(var) is None for var in self.variables()):
             return self
         total = constant(0)

@@ -56,6 +56,8 @@ class Fitter:
 
     def fit(self, wanted: Type, found: Type) -> Misfit | None:
         """None where `found` may stand for `wanted`."""
+        if wanted.__class__ is TensorType and found.__class__ is TensorType:
+            return self._fit_tensor(wanted, found)  # most are, and the cases below take their time
         match wanted, found:
             case (ErrorType(), _) | (_, ErrorType()):
                 return None
@@ -147,6 +149,8 @@ class Fitter:
     def _fit_dim(
         self, wanted: Dim, size: Dim, axis: int, whole: TensorType, found: Type
     ) -> Misfit | None:
+        if wanted == size and wanted.value is not None:
+            return None
         known = wanted.replace(self.bound.get)
         left = sorted({var for var in known.variables() if self._is_free(var)}, key=str)
         if left and known != size and not self._solve(known, size, left):

@@ -40,9 +40,15 @@ class Logic:
         key = (condition, then, otherwise)
         if (known := self._choices.get(key)) is not None:
             return known
-        level = min(self._nodes[formula][0] for formula in key)
-        high = self.choice(*(self._cofactor(formula, level, 1) for formula in key))
-        low = self.choice(*(self._cofactor(formula, level, 2) for formula in key))
+        nodes = self._nodes
+        asked, first, second = nodes[condition], nodes[then], nodes[otherwise]
+        level = min(asked[0], first[0], second[0])
+        # Each formula where the atom of `level` holds, and where it does not.
+        _, condition_high, condition_low = asked if asked[0] == level else (0, condition, condition)
+        _, then_high, then_low = first if first[0] == level else (0, then, then)
+        _, other_high, other_low = second if second[0] == level else (0, otherwise, otherwise)
+        high = self.choice(condition_high, then_high, other_high)
+        low = self.choice(condition_low, then_low, other_low)
         result = self._node(level, high, low)
         self._choices[key] = result
         return result
@@ -150,7 +156,3 @@ class Logic:
         if number == len(self._nodes):
             self._nodes.append(key)
         return number
-
-    def _cofactor(self, formula: int, level: int, branch: int) -> int:
-        node = self._nodes[formula]
-        return node[branch] if node[0] == level else formula

@@ -1,27 +1,28 @@
 """Turn the same findings into each output format. One file a format; none computes anything.
 
 Each is a function from a `Report` to the whole text. Choosing a format and writing the text is
-`mstarc.cli`'s. A new format is one file here, one row in `FORMATS` and one golden.
+`mstarc.cli`'s. A new format is one file here, one name in `FORMATS` and one golden. A format is
+loaded when it is used: most commands find nothing, and none uses two.
 """
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from types import MappingProxyType
 
-from mstarc.diagnostics.render.concise import render_concise
-from mstarc.diagnostics.render.github import render_github
-from mstarc.diagnostics.render.human import render_human
-from mstarc.diagnostics.render.jsonl import render_jsonl
-from mstarc.diagnostics.render.sarif import render_sarif
 from mstarc.diagnostics.report import Report
 
+
+def _renderer(name: str) -> Callable[[Report], str]:
+    def render(report: Report) -> str:
+        module = import_module(f"{__name__}.{name}")
+        text: str = getattr(module, f"render_{name}")(report)
+        return text
+
+    return render
+
+
 FORMATS: Mapping[str, Callable[[Report], str]] = MappingProxyType(
-    {
-        "human": render_human,
-        "concise": render_concise,
-        "jsonl": render_jsonl,
-        "github": render_github,
-        "sarif": render_sarif,
-    }
+    {name: _renderer(name) for name in ("human", "concise", "jsonl", "github", "sarif")}
 )
 
 __all__ = ["FORMATS", "Report"]
