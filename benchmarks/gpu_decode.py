@@ -87,6 +87,7 @@ def begin(worker: Worker, slot: int, steps: int) -> None:
             Start(
                 slot=slot,
                 request=slot,
+                where={0: 0},
                 machines=tuple(placement_steps.items()),
                 bounds={"speak.decode": steps},
                 options=options,
@@ -150,7 +151,7 @@ def make(folder: Path, *, graphs: bool) -> tuple[Worker, TimedExecutor, LocalMai
     worker = make_worker(
         plan,
         placement,
-        0,
+        placement.processes[0],
         mailbox=network.mailbox(0),
         pool=InlinePool(),
         settings=RunSettings(cache_dir=Path("build/cache"), deterministic=False),

@@ -211,7 +211,7 @@ def make_worker(
 ) -> Worker:
     plan = load_plan(folder)
     placement = load_placement(plan, "cpu")
-    rank_class, steps = load_rank(plan, "cpu", 0)
+    rank_class, steps = load_rank(plan, "cpu", "rank0")
     executor = NullExecutor()
     implementations = Implementations(
         cache_dir=Path("/nonexistent"),
@@ -234,6 +234,7 @@ def make_worker(
     return Worker(
         RankPlan(
             rank=0,
+            process=0,
             rank_class=rank_class,
             steps=with_tokens(with_buckets(steps)) if tokens else with_buckets(steps),
             slots=slots,
@@ -261,6 +262,7 @@ def begin(worker: Worker, slot: int) -> None:
     start = Start(
         slot=slot,
         request=slot,
+        where={0: 0},
         machines=(("speak", 0), ("vocoder", 4)),
         bounds={"speak.decode": CONTEXT_ROWS},
         options=options,

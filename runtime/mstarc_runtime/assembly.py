@@ -17,7 +17,7 @@ from mstarc_runtime.engine.host import HostEngine, HostPool
 from mstarc_runtime.engine.implementations import Implementations
 from mstarc_runtime.engine.kv_cache import BackendMaker, reference_attention
 from mstarc_runtime.errors import RuntimeFailure
-from mstarc_runtime.loader import LoadedPlan, PlacementFacts, load_rank
+from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts, load_rank
 from mstarc_runtime.plan_api import DeviceStep
 from mstarc_runtime.transport.mailbox import Mailbox
 from mstarc_runtime.weights.progress import Progress
@@ -43,7 +43,7 @@ class RunSettings:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def policy(self, placement: PlacementFacts) -> BatchPolicy:
-        all_cpu = all(kind == "cpu" for kind in placement.devices)
+        all_cpu = all(kind == "cpu" for kind in placement.devices.values())
         deterministic = all_cpu if self.deterministic is None else self.deterministic
         return BatchPolicy(deterministic=deterministic, tile_rows=self.tile_rows)
 
@@ -61,7 +61,7 @@ class Extras:
 def make_worker(
     plan: LoadedPlan,
     placement: PlacementFacts,
-    rank: int,
+    facts: ProcessFacts,
     *,
     mailbox: Mailbox,
     pool: HostPool,
@@ -72,8 +72,8 @@ def make_worker(
 ) -> Worker:
     """A rank with its weights loaded. Fails with MS9008, MS9011 or MS91xx."""
     extras = extras or Extras()
-    device = device_of(placement.devices[rank], rank)
-    rank_class, steps = load_rank(plan, placement.name, rank)
+    device = device_of(placement.devices[facts.device], facts)
+    rank_class, steps = load_rank(plan, placement.name, facts.module)
     executor = extras.executor or EagerExecutor()
     rank_settings = RankSettings(
         slots=placement.max_requests,
@@ -96,12 +96,13 @@ def make_worker(
 
     worker = Worker(
         RankPlan(
-            rank=rank,
+            rank=facts.rank,
+            process=facts.process,
             rank_class=rank_class,
             steps=steps,
             slots=placement.max_requests,
             spec=plan.spec,
-            is_alone=placement.ranks == 1,
+            is_alone=len(placement.processes) == 1,
             producers={name: route.producers for name, route in placement.streams.items()},
         ),
         mailbox=mailbox,
@@ -141,18 +142,19 @@ def use_threads(count: int) -> None:
     torch.set_grad_enabled(False)
 
 
-def device_of(kind: str, rank: int) -> torch.device:
-    """Where a rank computes. Fails with MS9011."""
+def device_of(kind: str, facts: ProcessFacts) -> torch.device:
+    """Where a process computes. Fails with MS9011."""
     if kind == "cpu":
         return torch.device("cpu")
-    if not torch.cuda.is_available() or torch.cuda.device_count() <= rank:
+    if not torch.cuda.is_available() or torch.cuda.device_count() <= facts.device:
         raise RuntimeFailure(
             "MS9011",
-            f"rank {rank} of the placement needs a `{kind}`, and there is none",
+            f"rank {facts.rank} of the placement needs a `{kind}` of number {facts.device}, "
+            "and there is none",
             notes=[f"this machine has {torch.cuda.device_count()} CUDA devices"],
             helps=["use a placement on `cpu`, or compile with `--placement cpu`"],
         )
-    return torch.device("cuda", rank)
+    return torch.device("cuda", facts.device)
 
 
 def host_threads() -> int:

@@ -226,7 +226,8 @@ def _say_what_it_serves(plan: LoadedPlan, placement: PlacementFacts) -> None:
     def line(what: str, names: list[str]) -> None:
         say(f"  {what:<8}{', '.join(names) or 'none'}")
 
-    ranks = "1 rank" if placement.ranks == 1 else f"{placement.ranks} ranks"
+    count = len(placement.processes)
+    ranks = "1 rank" if count == 1 else f"{count} ranks"
     most = placement.max_requests
     say(f"{plan.model} on {placement.name}: {ranks}, at most {most} requests at once")
     line("inputs", [f"{i.name}: {i.type}" for i in plan.inputs])

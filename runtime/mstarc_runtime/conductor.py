@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mstarc_runtime.copies import Copies
 from mstarc_runtime.engine.host import HostEngine, HostPool
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.loader import Declared, LoadedPlan, PlacementFacts
@@ -68,7 +69,9 @@ class ActiveRequest:
     listener: Listener
     slot: int = -1
     machines: set[str] = field(default_factory=set)
-    ranks: set[int] = field(default_factory=set)
+    # The process of each rank, and the processes that have not released the request.
+    where: Mapping[int, int] = field(default_factory=dict)
+    processes: set[int] = field(default_factory=set)
     is_ending: bool = False
     is_cancelled: bool = False
     failure: RuntimeFailure | None = None
@@ -102,6 +105,7 @@ class Conductor:
         self._most_waiting = most_waiting
         self._outputs = {output.name: output for output in plan.outputs}
         self._free = list(range(placement.max_requests))
+        self._copies = Copies(placement)
         self._waiting: deque[ActiveRequest] = deque()
         self._by_number: dict[int, ActiveRequest] = {}
         self._by_slot: dict[int, ActiveRequest] = {}
@@ -165,8 +169,8 @@ class Conductor:
 
     def stop(self) -> None:
         """Tells all ranks to end."""
-        for rank in range(self.placement.ranks):
-            self.mailbox.send(rank, Stop())
+        for facts in self.placement.processes:
+            self.mailbox.send(facts.process, Stop())
 
     def snapshot(self) -> dict[str, Any]:
         """What requests hold here."""
@@ -176,6 +180,7 @@ class Conductor:
             "taken_slots": self.placement.max_requests - len(self._free),
             "host": {name: engine.held for name, engine in self._via.items()},
             "jobs": self._pool.running,
+            "loads": self._copies.loads,
         }
 
     def _start(self, request: ActiveRequest) -> None:
@@ -184,13 +189,15 @@ class Conductor:
         admission, prepared = request.admission, request.prepared
         runs = [name for name in self.placement.machines if admission.runs.get(name, True)]
         request.machines = set(runs)
-        request.ranks = set(range(self.placement.ranks))
+        request.where = self._copies.take()
+        request.processes = set(request.where.values())
         packed = {name: pack_value(value) for name, value in prepared.inputs.items()}
-        for rank in range(self.placement.ranks):
+        for rank, process in request.where.items():
             starts = [(name, self.placement.machines[name]) for name in runs]
             message = Start(
                 slot=slot,
                 request=request.number,
+                where=dict(request.where),
                 machines=tuple((name, start.step) for name, start in starts if start.rank == rank),
                 bounds=dict(admission.bounds),
                 options=dict(admission.options),
@@ -198,14 +205,14 @@ class Conductor:
                 seed=prepared.seed,
             )
             frames = [frame for _, frame in packed.values() if frame is not None]
-            self.mailbox.send(rank, message, frames)
+            self.mailbox.send(process, message, frames)
 
     def _end(self, request: ActiveRequest) -> None:
         if request.is_ending:
             return
         request.is_ending = True
-        for rank in range(self.placement.ranks):
-            self.mailbox.send(rank, Release(request.slot, request.number))
+        for process in request.where.values():
+            self.mailbox.send(process, Release(request.slot, request.number))
 
     def _handle(self, parcel: Parcel) -> None:
         if self.broken is not None:
@@ -228,13 +235,13 @@ class Conductor:
                         message.code, message.message, notes=message.notes, helps=message.helps
                     )
                 self._end(request)
-            case Released(rank=rank, slot=slot):
+            case Released(process=process, slot=slot):
                 request = self._by_slot[slot]
-                request.ranks.discard(rank)
-                if not request.ranks:
+                request.processes.discard(process)
+                if not request.processes:
                     self._finish_texts(request)
-            case Ready(rank=rank):
-                self.ready.add(rank)
+            case Ready(process=process):
+                self.ready.add(process)
             case Progress(text=text):
                 self.progress.append(text)
             case Broken() as message:
@@ -304,7 +311,7 @@ class Conductor:
                 request.listener.text(output.name, piece)
             if request.failure is None and not request.is_cancelled:
                 self._read_tokens(request)
-            if not request.is_reading and not request.ranks:
+            if not request.is_reading and not request.processes:
                 self._finish_texts(request)
 
         self._pool.submit(work, done)
@@ -329,6 +336,7 @@ class Conductor:
         if request.slot >= 0:
             del self._by_slot[request.slot]
             heapq.heappush(self._free, request.slot)
+            self._copies.give_back(request.where)
         if request.is_cancelled:
             request.listener.cancelled()
         elif request.failure is not None:

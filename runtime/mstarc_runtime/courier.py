@@ -39,7 +39,7 @@ class RankCourier:
 
     def __init__(self, worker: "Worker") -> None:
         self._worker = worker
-        # (stream, rank) → what its message will carry: slots, firsts, values, ends.
+        # (stream, process) → what its message will carry: slots, firsts, values, ends.
         self._outgoing: dict[tuple[str, int], list[tuple[int, int, Tensor, Sequence[int]]]] = {}
         # (stream, slot) → items that came before those in front of them; first number → items.
         self._ahead: dict[tuple[str, int], dict[int, tuple[Tensor, tuple[int, ...], int]]] = {}
@@ -66,25 +66,26 @@ class RankCourier:
         values: Tensor,
         ends: Sequence[int],
     ) -> None:
-        self._outgoing.setdefault((stream, rank), []).append((slot, first, values, ends))
+        process = self._worker.live[slot].where[rank]
+        self._outgoing.setdefault((stream, process), []).append((slot, first, values, ends))
 
     def carry_mark(self, stream: str, rank: int, slot: int, count: int, mark: str) -> None:
         live = self._worker.live[slot]
         number = live.marks.get(stream, 0)
         live.marks[stream] = number + 1
         message = Marked(stream, slot, live.request, count, number, mark)
-        self._worker.mailbox.send(rank, message)
+        self._worker.mailbox.send(live.where[rank], message)
 
     def carry_close(self, stream: str, rank: int, slot: int, count: int) -> None:
-        request = self._worker.live[slot].request
-        self._worker.mailbox.send(rank, Closed(stream, slot, request, count))
+        live = self._worker.live[slot]
+        self._worker.mailbox.send(live.where[rank], Closed(stream, slot, live.request, count))
 
     def flush(self) -> None:
         """Sends what has gathered."""
         if not self._outgoing:
             return
         live = self._worker.live
-        for (stream, rank), sends in self._outgoing.items():
+        for (stream, process), sends in self._outgoing.items():
             sends = [send for send in sends if send[0] in live]
             if not sends:
                 continue
@@ -100,7 +101,7 @@ class RankCourier:
                 dtype=dtype_name(values.dtype),
                 dims=tuple(values.shape[1:]),
             )
-            self._worker.mailbox.send(rank, message, (tensor_frame(values),))
+            self._worker.mailbox.send(process, message, (tensor_frame(values),))
         self._outgoing.clear()
 
     def move(self, slot: int, hop: HopStep) -> None:
@@ -130,7 +131,7 @@ class RankCourier:
             marks=live.marks,
             left=live.left,
         )
-        worker.mailbox.send(hop.rank, message, frames)
+        worker.mailbox.send(live.where[hop.rank], message, frames)
 
     # Receiving
 

@@ -31,7 +31,7 @@ from mstarc_runtime.assembly import (
 from mstarc_runtime.conductor import Conductor
 from mstarc_runtime.engine.host import HostPool, ThreadPool
 from mstarc_runtime.errors import RuntimeFailure
-from mstarc_runtime.loader import LoadedPlan, PlacementFacts
+from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts
 from mstarc_runtime.settings import rank_environ
 from mstarc_runtime.transport.local import LocalNetwork
 from mstarc_runtime.transport.mailbox import CONDUCTOR, Mailbox
@@ -77,7 +77,7 @@ class LocalRanks:
         mailbox = network.mailbox(CONDUCTOR)
         make_pool = make_pool or (lambda wake: ThreadPool(host_threads(), wake))
         use_threads(settings.threads)
-        self._pools = [make_pool(mailbox.wake) for _ in range(placement.ranks + 1)]
+        self._pools = [make_pool(mailbox.wake) for _ in range(len(placement.processes) + 1)]
         self._mailbox = mailbox
         implementations = make_implementations(settings, progress, extras)
         self.conductor = Conductor(
@@ -91,15 +91,15 @@ class LocalRanks:
             make_worker(
                 plan,
                 placement,
-                rank,
-                mailbox=network.mailbox(rank),
-                pool=self._pools[rank],
+                facts,
+                mailbox=network.mailbox(facts.process),
+                pool=pool,
                 settings=settings,
                 progress=progress,
                 extras=extras,
                 implementations=implementations,
             )
-            for rank in range(placement.ranks)
+            for facts, pool in zip(placement.processes, self._pools, strict=False)
         ]
 
     def turn(self) -> bool:
@@ -140,9 +140,9 @@ class ProcessRanks:
             mailbox = self._mailbox = _mailbox(self._folder)
             pool = self._pool = ThreadPool(host_threads(), mailbox.wake)
             with _interrupts_wait():
-                for rank in range(placement.ranks):
+                for facts in placement.processes:
                     self._processes.append(
-                        _spawn(plan, placement, rank, folder=self._folder, settings=settings)
+                        _spawn(plan, placement, facts, folder=self._folder, settings=settings)
                     )
             via = make_via(plan, make_implementations(settings, progress))
             self.conductor = Conductor(plan, placement, mailbox=mailbox, pool=pool, via=via)
@@ -167,13 +167,13 @@ class ProcessRanks:
         """Tells the conductor of a rank whose process has ended."""
         if self.conductor.broken is not None:
             return
-        for rank, process in enumerate(self._processes):
+        for facts, process in zip(self._placement.processes, self._processes, strict=True):
             status = process.poll()
             if status is not None:
                 # What it has said last may name the reason.
                 self.conductor.turn()
                 if self.conductor.broken is None:
-                    self.conductor.lose(_died(rank, process.pid, status))
+                    self.conductor.lose(_died(facts, process.pid, status))
                 return
 
     def close(self, *, at_once: bool = False) -> None:
@@ -195,7 +195,7 @@ class ProcessRanks:
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + self._start_timeout_s
         conductor = self.conductor
-        while len(conductor.ready) < self._placement.ranks:
+        while len(conductor.ready) < len(self._processes):
             self.wait(_WAIT_S)
             conductor.turn()
             while conductor.progress:
@@ -204,10 +204,14 @@ class ProcessRanks:
             if conductor.broken is not None:
                 raise _start_failed(conductor.broken)
             if time.monotonic() > deadline:
-                missing = sorted(set(range(self._placement.ranks)) - conductor.ready)
+                late = next(
+                    facts
+                    for facts in self._placement.processes
+                    if facts.process not in conductor.ready
+                )
                 raise RuntimeFailure(
                     "MS9303",
-                    f"rank {missing[0]} was not ready after {self._start_timeout_s:.0f} s",
+                    f"{late} was not ready after {self._start_timeout_s:.0f} s",
                     helps=["look at what it printed above", "`--start-timeout` gives it longer"],
                 )
 
@@ -224,7 +228,7 @@ def launched(
 ) -> Iterator[Ranks]:
     """The ranks of a placement, ready; afterwards they are gone."""
     ranks: LocalRanks | ProcessRanks
-    if placement.ranks == 1:
+    if len(placement.processes) == 1:
         ranks = LocalRanks(plan, placement, settings=settings, progress=progress)
     else:
         ranks = ProcessRanks(
@@ -307,14 +311,15 @@ def _interrupts_wait() -> Iterator[None]:
 def _spawn(
     plan: LoadedPlan,
     placement: PlacementFacts,
-    rank: int,
+    facts: ProcessFacts,
     *,
     folder: Path,
     settings: RunSettings,
 ) -> subprocess.Popen[bytes]:
     command = [
         *(sys.executable, "-m", "mstarc_runtime.rank_main"),
-        *(str(plan.folder), placement.name, str(rank), str(folder), settings_to_json(settings)),
+        *(str(plan.folder), placement.name, str(facts.process), str(folder)),
+        settings_to_json(settings),
     ]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, env=rank_environ())
 
@@ -326,14 +331,14 @@ def _wait_for(processes: list[subprocess.Popen[bytes]], seconds: float) -> None:
             process.wait(max(0.0, deadline - time.monotonic()))
 
 
-def _died(rank: int, pid: int, status: int) -> RuntimeFailure:
+def _died(facts: ProcessFacts, pid: int, status: int) -> RuntimeFailure:
     if status < 0:
         how = f"killed by {signal.Signals(-status).name}"
     else:
         how = f"exit status {status}"
     return RuntimeFailure(
         "MS9301",
-        f"the process of rank {rank} ended: {how}",
+        f"the process of {facts} ended: {how}",
         notes=[f"its process id was {pid}"],
         helps=["if the machine ran out of memory, use fewer requests or another placement"]
         if status == -signal.SIGKILL

@@ -59,19 +59,41 @@ class StreamRoute:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessFacts:
+    """One copy of a rank, as a process of its own. Several may share a device."""
+
+    process: int
+    rank: int
+    copy: int
+    device: int
+    module: str
+
+    def __str__(self) -> str:
+        return f"rank {self.rank}, copy {self.copy}" if self.copy else f"rank {self.rank}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFacts:
+    """The ranks that hold a node's shards, the leader first: `tp` * `sp` of them."""
+
+    node: str
+    ranks: tuple[int, ...]
+    tp: int
+    sp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementFacts:
-    """What placement.json says."""
+    """What placement.json says. `devices` gives each device's kind by its number."""
 
     name: str
-    devices: tuple[str, ...]
+    devices: Mapping[int, str]
     max_requests: int
     max_tokens: int
     machines: Mapping[str, MachineStart]
     streams: Mapping[str, StreamRoute]
-
-    @property
-    def ranks(self) -> int:
-        return len(self.devices)
+    processes: tuple[ProcessFacts, ...]
+    groups: tuple[GroupFacts, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,9 +177,13 @@ def load_placement(plan: LoadedPlan, name: str) -> PlacementFacts:
     relative = f"placements/{name}/placement.json"
     content = _read_json(plan.folder, relative)
     try:
+        devices = {
+            device["device"] if "device" in device else device["rank"]: device["kind"]
+            for device in content["devices"]
+        }
         return PlacementFacts(
             name=name,
-            devices=tuple(device["kind"] for device in content["devices"]),
+            devices=devices,
             max_requests=content["max_requests"],
             max_tokens=content["max_tokens"],
             machines={
@@ -165,15 +191,22 @@ def load_placement(plan: LoadedPlan, name: str) -> PlacementFacts:
                 for machine, start in content["machines"].items()
             },
             streams={stream: _route(entry) for stream, entry in content["streams"].items()},
+            processes=_processes(content, devices),
+            groups=tuple(
+                GroupFacts(
+                    node=group["node"], ranks=tuple(group["ranks"]), tp=group["tp"], sp=group["sp"]
+                )
+                for group in content.get("groups", ())
+            ),
         )
     except (KeyError, TypeError) as error:
         raise _malformed(plan.folder / relative, error) from error
 
 
-def load_rank(plan: LoadedPlan, placement: str, rank: int) -> tuple[type[Rank], Sequence[Step]]:
-    """The rank's class and its steps."""
-    path = plan.folder / "placements" / placement / f"rank{rank}.py"
-    module = _import(path, f"{PACKAGE}.placements.{_identifier(placement)}.rank{rank}")
+def load_rank(plan: LoadedPlan, placement: str, name: str) -> tuple[type[Rank], Sequence[Step]]:
+    """The class and the steps of a rank's module."""
+    path = plan.folder / "placements" / placement / f"{name}.py"
+    module = _import(path, f"{PACKAGE}.placements.{_identifier(placement)}.{name}")
     rank_class: type[Rank] = module.RANK
     steps: Sequence[Step] = module.STEPS
     return rank_class, steps
@@ -210,6 +243,25 @@ def _route(entry: Mapping[str, Any]) -> StreamRoute:
     producers = entry.get("producer_ranks") or [entry["producer_rank"]]
     return StreamRoute(
         producers=tuple(producers), consumer=entry["consumer_rank"], capacity=entry["capacity"]
+    )
+
+
+def _processes(content: Mapping[str, Any], devices: Mapping[int, str]) -> tuple[ProcessFacts, ...]:
+    """Without a table of processes, every device is a rank and has one process."""
+    if "processes" not in content:
+        return tuple(
+            ProcessFacts(process=index, rank=device, copy=0, device=device, module=f"rank{device}")
+            for index, device in enumerate(devices)
+        )
+    return tuple(
+        ProcessFacts(
+            process=entry["process"],
+            rank=entry["rank"],
+            copy=entry["copy"],
+            device=entry["device"],
+            module=entry["module"],
+        )
+        for entry in content["processes"]
     )
 
 

@@ -36,10 +36,14 @@ class Shape(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Start(msgspec.Struct, tag="start", array_like=True, frozen=True):
-    """A request takes a slot. `machines`: (name, first step) of those that begin on this rank."""
+    """A request takes a slot. `machines`: (name, first step) of those that begin on this rank.
+
+    `where` gives the process of each rank for this request.
+    """
 
     slot: int
     request: int
+    where: dict[int, int]
     machines: tuple[tuple[str, int], ...]
     bounds: dict[str, int]
     options: dict[str, Any]
@@ -59,9 +63,9 @@ class Stop(msgspec.Struct, tag="stop", array_like=True, frozen=True):
 
 
 class Ready(msgspec.Struct, tag="ready", array_like=True, frozen=True):
-    """A rank has loaded its weights and waits for requests."""
+    """A process has loaded its weights and waits for requests."""
 
-    rank: int
+    process: int
     protocol: int
 
 
@@ -128,7 +132,7 @@ class Failed(msgspec.Struct, tag="failed", array_like=True, frozen=True):
 
 
 class Released(msgspec.Struct, tag="released", array_like=True, frozen=True):
-    rank: int
+    process: int
     slot: int
     request: int
 

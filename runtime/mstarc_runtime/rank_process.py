@@ -1,4 +1,4 @@
-"""The process of one rank: its arguments are plan, placement, rank, folder of sockets, settings.
+"""The process of a rank: its arguments are plan, placement, process, folder of sockets, settings.
 
 Started by `launch` through `rank_main`, never by a person. Loads its rank, says Ready, works until
 Stop. What keeps it from starting, or from going on, it tells the conductor as Broken. It ends when
@@ -17,7 +17,7 @@ from mstarc_runtime.assembly import host_threads, make_worker, use_threads
 from mstarc_runtime.engine.host import ThreadPool
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.launch import parent_is_gone, settings_from_json
-from mstarc_runtime.loader import load_placement, load_plan
+from mstarc_runtime.loader import ProcessFacts, load_placement, load_plan
 from mstarc_runtime.messages import PROTOCOL, Broken, Progress, Ready
 from mstarc_runtime.transport.mailbox import CONDUCTOR, Mailbox
 from mstarc_runtime.transport.sockets import SocketMailbox
@@ -31,36 +31,41 @@ _PARENT_S = 0.5
 class _Telling:
     """Progress of start-up, as messages."""
 
-    def __init__(self, mailbox: Mailbox, rank: int) -> None:
+    def __init__(self, mailbox: Mailbox, facts: ProcessFacts) -> None:
         self._mailbox = mailbox
-        self._rank = rank
+        self._facts = facts
 
     @contextmanager
     def step(self, label: str, total_bytes: int | None) -> Iterator[Advance]:
         size = f" ({total_bytes / 1e6:.0f} MB)" if total_bytes else ""
-        self._mailbox.send(CONDUCTOR, Progress(self._rank, f"rank {self._rank}: {label}{size}"))
+        self._mailbox.send(CONDUCTOR, Progress(self._facts.rank, f"{self._facts}: {label}{size}"))
         yield lambda done: None
 
 
 def main(arguments: list[str]) -> int:
-    folder, placement_name, rank_text, sockets, settings_text = arguments
-    rank, parent = int(rank_text), os.getppid()
+    folder, placement_name, process_text, sockets, settings_text = arguments
+    process, parent = int(process_text), os.getppid()
+    who = f"process {process}"
+    rank = -1
     settings = settings_from_json(settings_text)
-    mailbox = SocketMailbox(Path(sockets), rank)
+    mailbox = SocketMailbox(Path(sockets), process)
     pool = ThreadPool(host_threads(), mailbox.wake)
     try:
         use_threads(settings.threads)
         plan = load_plan(Path(folder))
+        placement = load_placement(plan, placement_name)
+        facts = next(facts for facts in placement.processes if facts.process == process)
+        who, rank = str(facts), facts.rank
         worker = make_worker(
             plan,
-            load_placement(plan, placement_name),
-            rank,
+            placement,
+            facts,
             mailbox=mailbox,
             pool=pool,
             settings=settings,
-            progress=_Telling(mailbox, rank),
+            progress=_Telling(mailbox, facts),
         )
-        mailbox.send(CONDUCTOR, Ready(rank, PROTOCOL))
+        mailbox.send(CONDUCTOR, Ready(process, PROTOCOL))
         _work(worker, parent, Path(sockets))
     except RuntimeFailure as failure:
         mailbox.send(
@@ -69,7 +74,7 @@ def main(arguments: list[str]) -> int:
         return 1
     except Exception as error:
         traceback.print_exc()
-        message = f"rank {rank} failed: {type(error).__name__}: {error}"
+        message = f"{who} failed: {type(error).__name__}: {error}"
         mailbox.send(CONDUCTOR, Broken(rank, "", message, (), ()))
         return 1
     finally:

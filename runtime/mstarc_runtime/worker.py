@@ -55,11 +55,12 @@ class LiveRequest:
 
     `sent`, `marks` and `left` are what its machines that came from other ranks have brought along:
     items and marks sent to streams, passes left of loops. A machine that moves on takes them with
-    it.
+    it. `where` gives the process of each rank.
     """
 
     slot: int
     request: int
+    where: Mapping[int, int]
     bounds: Mapping[str, int]
     options: Mapping[str, Any]
     inputs: Mapping[str, Any]
@@ -76,6 +77,7 @@ class RankPlan:
     """What a rank runs: its module's class and steps, and the plan's facts about streams."""
 
     rank: int
+    process: int
     rank_class: type[Rank]
     steps: Sequence[Step]
     slots: int
@@ -199,7 +201,8 @@ class Worker:
         for rank in self.plan.producers.get(stream, ()):
             if rank != self.plan.rank:
                 live = self.live[slot]
-                self.mailbox.send(rank, ReadTo(stream, slot, live.request, read_to))
+                message = ReadTo(stream, slot, live.request, read_to)
+                self.mailbox.send(live.where[rank], message)
 
     def snapshot(self) -> dict[str, Any]:
         """What requests hold on this rank, by kind; equal before and after means no leak."""
@@ -264,6 +267,7 @@ class Worker:
         self.live[slot] = LiveRequest(
             slot=slot,
             request=start.request,
+            where=start.where,
             bounds=start.bounds,
             options=start.options,
             inputs=inputs,
@@ -301,7 +305,7 @@ class Worker:
         self._early.pop(slot, None)
         self.generation += 1
         self.scheduler.feed()
-        self.mailbox.send(CONDUCTOR, Released(self.plan.rank, slot, live.request))
+        self.mailbox.send(CONDUCTOR, Released(self.plan.process, slot, live.request))
 
     def _end_starvation(self) -> None:
         """Nobody else can go on, so nobody will give pages back: the youngest request ends."""

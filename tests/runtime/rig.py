@@ -26,6 +26,7 @@ from mstarc_runtime.loader import (
     LoadedPlan,
     MachineStart,
     PlacementFacts,
+    ProcessFacts,
     StreamRoute,
 )
 from mstarc_runtime.plan_api import Admission, Rank, Step
@@ -82,7 +83,10 @@ class Collected:
 
 
 class Rig:
-    """A conductor and the workers of some ranks."""
+    """A conductor and the workers of some ranks.
+
+    `numbers` are the ranks' own, 0, 1, … unless given; `copies` says how often each exists.
+    """
 
     def __init__(
         self,
@@ -94,6 +98,8 @@ class Rig:
         admit: Callable[[Mapping[str, Any]], Admission],
         streams: Mapping[str, tuple[int, int, int]] | None = None,
         via: Mapping[str, tuple[str, str, Any]] | None = None,
+        numbers: Sequence[int] | None = None,
+        copies: Mapping[int, int] | None = None,
         slots: int = 4,
         max_rows: int = 256,
         policy: BatchPolicy | None = None,
@@ -122,13 +128,21 @@ class Rig:
                 check=lambda request: None, admit=admit
             ),
         )
+        numbers = range(len(ranks)) if numbers is None else numbers
+        processes = tuple(
+            ProcessFacts(process=number, rank=rank, copy=copy, device=rank, module=f"rank{rank}")
+            for number, (rank, copy) in enumerate(
+                (rank, copy) for rank in numbers for copy in range((copies or {}).get(rank, 1))
+            )
+        )
         placement = PlacementFacts(
             name="test",
-            devices=("cpu",) * len(ranks),
+            devices={rank: "cpu" for rank in numbers},
             max_requests=slots,
             max_tokens=max_rows,
             machines={n: MachineStart(rank=r, step=s) for n, (r, s) in machines.items()},
             streams=routes,
+            processes=processes,
         )
         network = LocalNetwork()
         self._outputs = frozenset(outputs)
@@ -150,18 +164,20 @@ class Rig:
         implementations = Implementations(
             cache_dir=Path("/nonexistent"), progress=PlainProgress(nowhere()), extra=models
         )
+        modules = dict(zip(numbers, ranks, strict=True))
         self.workers = [
             Worker(
                 RankPlan(
-                    rank=rank,
-                    rank_class=rank_class,
-                    steps=steps,
+                    rank=facts.rank,
+                    process=facts.process,
+                    rank_class=modules[facts.rank][0],
+                    steps=modules[facts.rank][1],
                     slots=slots,
                     spec="test.mstar",
-                    is_alone=len(ranks) == 1,
+                    is_alone=len(processes) == 1,
                     producers={name: route.producers for name, route in routes.items()},
                 ),
-                mailbox=network.mailbox(rank),
+                mailbox=network.mailbox(facts.process),
                 pool=InlinePool(),
                 executor=executor or EagerExecutor(),
                 policy=policy or BatchPolicy(deterministic=False),
@@ -170,7 +186,7 @@ class Rig:
                     settings, implementations, listener=worker, courier=worker.courier
                 ),
             )
-            for rank, (rank_class, steps) in enumerate(ranks)
+            for facts in processes
         ]
         self.baseline = self.snapshot()
 

@@ -6,7 +6,13 @@ from typing import Any
 
 from mstarc_runtime.conductor import Conductor
 from mstarc_runtime.engine.host import HostEngine, InlinePool
-from mstarc_runtime.loader import Declared, LoadedPlan, MachineStart, PlacementFacts
+from mstarc_runtime.loader import (
+    Declared,
+    LoadedPlan,
+    MachineStart,
+    PlacementFacts,
+    ProcessFacts,
+)
 from mstarc_runtime.messages import HostOutput, MachineDone, Released, pack_value
 from mstarc_runtime.plan_api import Admission
 from mstarc_runtime.request import PreparedRequest
@@ -68,11 +74,12 @@ def test_a_question_is_told_to_its_end_before_its_answer() -> None:
     )
     placement = PlacementFacts(
         name="test",
-        devices=("cpu",),
+        devices={0: "cpu"},
         max_requests=1,
         max_tokens=8,
         machines={"talk": MachineStart(rank=0, step=0)},
         streams={},
+        processes=(ProcessFacts(process=0, rank=0, copy=0, device=0, module="rank0"),),
     )
     network = LocalNetwork()
     rank = network.mailbox(0)

@@ -16,7 +16,7 @@ class Parcel(NamedTuple):
 
 
 class Mailbox(Protocol):
-    """Sends to participants by number (`CONDUCTOR` or a rank) and receives for one."""
+    """Sends to participants by number (`CONDUCTOR` or a process) and receives for one."""
 
     def send(self, to: int, message: Message, frames: Sequence[Frame] = ()) -> None: ...
 

@@ -104,5 +104,5 @@ class SocketMailbox:
 
 
 def _address(folder: Path, participant: int) -> str:
-    name = "conductor" if participant == CONDUCTOR else f"rank{participant}"
+    name = "conductor" if participant == CONDUCTOR else f"process{participant}"
     return f"ipc://{folder / name}"
