@@ -8,6 +8,7 @@ placement "2xcpu" by "automatic" requests 8 tokens 2048 {
 hop speak #start/0 -> #decode/0 rank 0 -> 1 values (%"decode/first") bytes 8
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 from mstarc.records import dataclass
@@ -72,14 +73,18 @@ class Placement:
         return tuple(a for a in self.assignments if a.node == node)
 
     def assignment(self, node: str, walk: str, context: str | None) -> Assignment:
-        """Where a call runs: one that names its context and walk, its context, or its walk.
+        """Where a call of a node runs."""
+        return fitting(self.of(node), walk, context)
 
-        Else one that names neither, and for a call that no assignment has in mind the first.
-        """
-        found = self.of(node)
-        fitting = [a for a in found if not a.contexts or context in a.contexts]
-        fitting = [a for a in fitting if not a.walks or walk in a.walks]
-        return max(fitting or found[:1], key=lambda a: (bool(a.contexts), bool(a.walks)))
+
+def fitting(found: Sequence[Assignment], walk: str, context: str | None) -> Assignment:
+    """Of a node's assignments that of a call: one that names its context and walk, or one of them.
+
+    Else one that names neither, and for a call that no assignment has in mind the first.
+    """
+    those = [a for a in found if not a.contexts or context in a.contexts]
+    those = [a for a in those if not a.walks or walk in a.walks]
+    return max(those or found[:1], key=lambda a: (bool(a.contexts), bool(a.walks)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,24 +12,25 @@ After:   %token: i64 = lm.prefill(%ids) on main ranks [0] #start/0
 
 By a deployment file, or by itself: then an exact search (`analysis.placement_search`) over the
 costs of `analysis.costs`. A node of engine `host` goes with the node of another engine that it
-would lose most time apart from. Afterwards each call has ranks, each rank has a device, and
-`ir.verify` requires both. Each node is whole on one rank: replicas, tensor parallel, contexts on
-ranks of their own and ranks by walk are refused (MS0615).
+would lose most time apart from. A file may give a node several assignments, by walk and by context,
+groups of ranks that hold its shards, and replicas. Devices are those that a rank or a replica uses.
+Afterwards each call has the ranks of the assignment that fits it, and `ir.verify` requires that.
 
 Not here: what crosses ranks (partition), and whether everything fits to the byte (plan-memory).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from mstarc.analysis.costs import Costs, costs_of
+from mstarc.analysis.costs import Costs, call_edges, costs_of
 from mstarc.analysis.memory import Limits, limits_of, node_bytes
 from mstarc.analysis.placement_search import Problem, search
 from mstarc.deployment import Devices, parse_devices
 from mstarc.deployment.layout import resolve_layout
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
-from mstarc.ir.decisions import Assignment, Device, Placement
+from mstarc.ir.decisions import Assignment, Copy, Device, Placement, fitting
 from mstarc.ir.graph import Call, Program, Statement
-from mstarc.ir.walking import map_bodies, map_statements
+from mstarc.ir.walking import Body, bodies_of, map_statements, statements_of
 from mstarc.passes.context import PassContext
 
 
@@ -38,40 +39,64 @@ def place(program: Program, context: PassContext) -> Program:
     devices = _devices(context)
     limits = limits_of(context.deployment, devices.kind)
     costs = costs_of(program, devices.kind, context.weight_bytes)
+    copies: tuple[Copy, ...] = ()
     if context.deployment is not None:
         layout = resolve_layout(context.deployment, program, devices.count, context.sink)
         if layout is None:
             return program
-        ranks = {name: on[0] for name, on in layout.items()}
+        assignments, copies = layout.assignments, layout.copies
     else:
         found = _search(program, context, devices, limits, costs)
         if found is None:
             return program
-        ranks = found
-    ranks = _with_hosts(program, ranks, costs)
-    _report_idle(program, devices, ranks, context)
+        assignments = tuple(Assignment(node=name, ranks=(rank,)) for name, rank in found.items())
     deployment = context.deployment
     placement = Placement(
         name=devices.name if deployment is None else deployment.name,
-        devices=tuple(
-            Device(rank=rank, kind=devices.kind.name, memory_bytes=devices.kind.memory_bytes)
-            for rank in range(devices.count)
-        ),
-        assignments=tuple(
-            Assignment(node=node.name, ranks=(ranks[node.name],)) for node in program.nodes
-        ),
+        devices=(),
+        assignments=_with_hosts(program, assignments, costs),
+        copies=copies,
         source="automatic" if deployment is None else deployment.path,
         max_requests=limits.requests,
         max_tokens=limits.tokens,
     )
+    used = sorted({*placement.ranks, *(copy.device for copy in copies)})
+    _report_idle(program, devices, used, context)
+    return placed_on(program, replace(placement, devices=_used(devices, used)))
 
-    def on_its_rank(statement: Statement) -> Statement:
-        if isinstance(statement, Call):
-            return replace(statement, ranks=(ranks[statement.node],))
-        return statement
 
-    placed = map_bodies(program, lambda body: map_statements(body, on_its_rank))
-    return replace(placed, placement=placement)
+def placed_on(program: Program, placement: Placement) -> Program:
+    """The program with a placement, and with the ranks of each call."""
+
+    def on_its_ranks(walk: str, body: Body) -> Body:
+        def placed(statement: Statement) -> Statement:
+            if not isinstance(statement, Call):
+                return statement
+            group = placement.assignment(statement.node, walk, statement.context)
+            return replace(statement, ranks=group.ranks)
+
+        return map_statements(body, placed)
+
+    walks = tuple(replace(walk, body=on_its_ranks(walk.name, walk.body)) for walk in program.walks)
+    machines = tuple(
+        replace(
+            machine,
+            states=tuple(
+                replace(state, body=on_its_ranks(f"{machine.name}.{state.name}", state.body))
+                for state in machine.states
+            ),
+        )
+        for machine in program.machines
+    )
+    return replace(program, walks=walks, machines=machines, placement=placement)
+
+
+def _used(devices: Devices, numbers: Sequence[int]) -> tuple[Device, ...]:
+    kinds = [(number, devices.device(number)) for number in numbers]
+    return tuple(
+        Device(rank=number, kind=kind.name, memory_bytes=kind.memory_bytes)
+        for number, kind in kinds
+    )
 
 
 def _devices(context: PassContext) -> Devices:
@@ -142,23 +167,52 @@ def _gigabytes(size: int) -> str:
     return f"{size / 10**9:.2f} GB"
 
 
-def _with_hosts(program: Program, ranks: dict[str, int], costs: Costs) -> dict[str, int]:
-    """The ranks of all nodes: a host node without one goes with its nearest neighbour."""
-    result = dict(ranks)
-    for host in (node.name for node in program.nodes if node.name not in ranks):
+def _with_hosts(
+    program: Program, assignments: tuple[Assignment, ...], costs: Costs
+) -> tuple[Assignment, ...]:
+    """The assignments of all nodes: a host node without one goes with its nearest neighbour."""
+    of = {node.name: [a for a in assignments if a.node == node.name] for node in program.nodes}
+    hosts = [name for name, found in of.items() if not found]
+    for host in hosts:
         others = {a if b == host else b: s for (a, b), s in costs.edge_s.items() if host in (a, b)}
-        near = [node.name for node in program.nodes if node.name in others and node.name in ranks]
-        nearest = max(near, key=others.__getitem__) if near else next(iter(ranks), None)
-        result[host] = ranks[nearest] if nearest is not None else 0
-    return result
+        near = [name for name in of if name in others and name not in hosts]
+        nearest = max(near, key=others.__getitem__) if near else None
+        rank = _rank_beside(program, assignments, host, nearest)
+        of[host] = [Assignment(node=host, ranks=(rank,))]
+    return tuple(assignment for found in of.values() for assignment in found)
+
+
+def _rank_beside(
+    program: Program, assignments: tuple[Assignment, ...], host: str, nearest: str | None
+) -> int:
+    """The rank of the call of `nearest` that follows `host`, or that it follows."""
+    if nearest is None:
+        return assignments[0].ranks[0] if assignments else 0
+    walk_of = {
+        call.site: walk
+        for walk, body in bodies_of(program)
+        for call in statements_of(body)
+        if isinstance(call, Call)
+    }
+    calls = [
+        call
+        for pair in call_edges(program)
+        if host in (pair[0].node, pair[1].node)
+        for call in pair
+        if call.node == nearest
+    ]
+    placed = [a for a in assignments if a.node == nearest]
+    return fitting(placed, walk_of[calls[0].site], calls[0].context).ranks[0]
 
 
 def _report_idle(
-    program: Program, devices: Devices, ranks: dict[str, int], context: PassContext
+    program: Program, devices: Devices, used: Sequence[int], context: PassContext
 ) -> None:
     deployment = context.deployment
+    if deployment is not None and deployment.devices is None and context.devices is None:
+        return  # the file names ranks and no devices: those between are others'
     span = deployment.groups_span if deployment is not None else program.nodes[0].span
-    idle = [rank for rank in range(devices.count) if rank not in ranks.values()]
+    idle = [rank for rank in range(devices.count) if rank not in used]
     if not idle:
         return
     listed = ", ".join(map(str, idle))
@@ -167,8 +221,8 @@ def _report_idle(
     diagnostic = Diagnostic(
         code="MS0618",
         message=message,
-        primary=Label(span=span, text=f"{_holders(len(set(ranks.values())))} all nodes"),
-        helps=("use fewer devices: a rank without a node still starts a process",),
+        primary=Label(span=span, text=f"{_holders(len(used))} all nodes"),
+        helps=("use fewer devices: no process is started on a rank without a node",),
     )
     context.sink.report(diagnostic)
 
