@@ -222,6 +222,9 @@ class Call:
     """One use of an op. `site` is unique in the program: `walk/ordinal` or `machine.state/ordinal`.
 
     `arguments` are in the order of the op's parameters. A result that nobody takes is None.
+    `index` picks one context of an array. A call on a whole array gives its results with one
+    leading dim more, an entry a context; `over` says which arguments have such a dim, and the
+    others are shared by all contexts.
     `ranks` is set by place: those of the assignment; the first is where the call is at `home`.
     """
 
@@ -230,6 +233,8 @@ class Call:
     arguments: tuple[Expr, ...]
     results: tuple[Value | None, ...]
     context: str | None = None
+    index: Expr | None = None
+    over: tuple[bool, ...] = ()
     site: str
     ranks: tuple[int, ...] = ()
     span: Span
@@ -338,17 +343,24 @@ class When:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
+    """`target` holds what `source` holds. Of arrays: one each with an index, else all of them."""
+
     node: str
     target: str
     source: str
+    target_index: Expr | None = None
+    source_index: Expr | None = None
     condition: Expr | None = None
     span: Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
+    """Empties a context; of an array without an index, all of its contexts."""
+
     node: str
     context: str
+    index: Expr | None = None
     span: Span
 
 

@@ -15,6 +15,7 @@ from mstarc.ir.graph import (
     Node,
     Policy,
     Program,
+    Release,
     Run,
     Send,
     SetRegister,
@@ -107,8 +108,10 @@ def _node(node: Node, change: Change) -> Node:
 def map_statement_exprs(statement: Statement, change: Change) -> Statement:
     """A statement with its own expressions replaced, those of its blocks left as they are."""
     match statement:
-        case Call(arguments=arguments):
-            return replace(statement, arguments=tuple(map(change, arguments)))
+        case Call(arguments=arguments, index=index):
+            return replace(
+                statement, arguments=tuple(map(change, arguments)), index=_maybe(index, change)
+            )
         case Run(arguments=arguments):
             return replace(statement, arguments=tuple(map(change, arguments)))
         case Assign(value=value):
@@ -123,8 +126,15 @@ def map_statement_exprs(statement: Statement, change: Change) -> Statement:
             )
         case Emit(value=value, condition=condition):
             return replace(statement, value=change(value), condition=_maybe(condition, change))
-        case Fork(condition=condition):
-            return replace(statement, condition=_maybe(condition, change))
+        case Fork():
+            return replace(
+                statement,
+                target_index=_maybe(statement.target_index, change),
+                source_index=_maybe(statement.source_index, change),
+                condition=_maybe(statement.condition, change),
+            )
+        case Release(index=index):
+            return replace(statement, index=_maybe(index, change))
         case Loop():
             return replace(
                 statement,

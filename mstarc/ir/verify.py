@@ -220,10 +220,10 @@ class _Verifier:
                     self.body(branch, inner)
                     scope.values |= inner.values
             case Fork(node=node, target=target, source=source):
-                self.context(node, target, span)
-                self.context(node, source, span)
-            case Release(node=node, context=context):
-                self.context(node, context, span)
+                self.context(node, target, span, statement.target_index)
+                self.context(node, source, span, statement.source_index)
+            case Release(node=node, context=context, index=index):
+                self.context(node, context, span, index)
             case MarkStream(stream=name, mark=mark):
                 known = name in self.streams and mark in self.streams[name].marks
                 self.check(known, f"no mark `{name}.{mark}`", span)
@@ -240,9 +240,12 @@ class _Verifier:
             case _:
                 assert_never(statement)
 
-    def context(self, node: str, context: str, span: Span) -> None:
-        known = node in self.nodes and any(c.name == context for c in self.nodes[node].contexts)
-        self.check(known, f"no context `{node}.{context}`", span)
+    def context(self, node: str, context: str, span: Span, index: Expr | None = None) -> None:
+        contexts = self.nodes[node].contexts if node in self.nodes else ()
+        found = next((c for c in contexts if c.name == context), None)
+        self.check(found is not None, f"no context `{node}.{context}`", span)
+        one = index is None or (found is not None and found.count is not None)
+        self.check(one, f"`{node}.{context}` is one context", span)
 
     def call(self, call: Call, scope: _Scope) -> None:
         self.site(call.site, call.span)
@@ -253,16 +256,19 @@ class _Verifier:
         if op is None:
             self.fail(f"no op `{call.node}.{call.op}`", call.span)
         if call.context is not None:
-            self.context(call.node, call.context, call.span)
+            self.context(call.node, call.context, call.span, call.index)
         name = f"`{call.node}.{call.op}`"
         given, wanted = len(call.arguments), len(op.parameters)
         self.check(given == wanted, f"{name} is given {given} of {wanted} arguments", call.span)
         given, wanted = len(call.results), len(op.results)
         self.check(given == wanted, f"{name} gives {wanted} results, not {given}", call.span)
-        array = any(context.count is not None for context in node.contexts)
-        for argument, parameter in zip(call.arguments, op.parameters, strict=True):
-            if isinstance(argument, Local) and not array:
+        given, wanted = len(call.over), len(call.arguments)
+        self.check(given in (0, wanted), f"{name} has {given} of {wanted} `each`", call.span)
+        over = call.over or (False,) * wanted
+        for argument, parameter, each in zip(call.arguments, op.parameters, over, strict=True):
+            if isinstance(argument, Local):
                 type_ = scope.values[argument.name]
+                type_ = _entry(type_) if each else type_
                 label = f"{name} is given `{argument.name}` for `{parameter.name}`"
                 self.check(_can_be(type_, parameter.type), label, call.span)
         for value in call.results:
@@ -329,6 +335,13 @@ class _Verifier:
         if each.last is not None:
             inner.values[each.last] = TensorType("bool")
         self.body(each.body, inner)
+
+
+def _entry(type_: Type) -> Type:
+    """One entry of a value that has one a context."""
+    if isinstance(type_, OptionalType):
+        return OptionalType(_entry(type_.item))
+    return TensorType(type_.dtype, type_.dims[1:]) if isinstance(type_, TensorType) else type_
 
 
 def _can_be(type_: Type, wanted: Type) -> bool:

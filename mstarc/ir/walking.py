@@ -286,7 +286,9 @@ def definitions_of(statement: Statement) -> tuple[Value, ...]:
 def reads_of(statement: Statement) -> tuple[Expr, ...]:
     """Expressions that a statement itself evaluates before its blocks; a loop's come before it."""
     match statement:
-        case Call(arguments=arguments) | Run(arguments=arguments):
+        case Call(arguments=arguments, index=index):
+            return arguments if index is None else (*arguments, index)
+        case Run(arguments=arguments):
             return arguments
         case Assign(value=value) | SetRegister(value=value):
             return (value,)
@@ -294,8 +296,10 @@ def reads_of(statement: Statement) -> tuple[Expr, ...]:
             return values if condition is None else (*values, condition)
         case Emit(value=value, condition=condition):
             return (value,) if condition is None else (value, condition)
-        case Fork(condition=condition):
-            return () if condition is None else (condition,)
+        case Fork(condition=condition, target_index=target, source_index=source):
+            return tuple(expr for expr in (target, source, condition) if expr is not None)
+        case Release(index=index):
+            return () if index is None else (index,)
         case When(condition=condition):
             return (condition,)
         case Loop(bound=bound, carries=carries):

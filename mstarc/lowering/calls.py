@@ -34,12 +34,17 @@ def lower_call(
     """The call of an op. `results` may be shorter than the op's: the rest is not taken."""
     op = typed.nodes[call.target.node.text].ops[call.target.op.text]
     taken = (*results, *[None] * (len(op.results) - len(results)))
+    context, index = typed.contexts.get(call), None
+    if call.context is not None and call.context.index is not None:
+        context, index = call.context.name.text, exprs.lower(call.context.index)
     return ir.Call(
         node=op.node,
         op=op.name,
         arguments=tuple(exprs.lower(argument) for argument in typed.arguments[call]),
         results=taken,
-        context=typed.contexts.get(call),
+        context=context,
+        index=index,
+        over=typed.over.get(call, ()),
         site=site,
         span=span.span,
     )

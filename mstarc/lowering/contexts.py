@@ -11,16 +11,19 @@ def lower_fork(fork: ast.Fork, exprs: Exprs) -> ir.Fork:
         node=fork.target.node.text,
         target=fork.target.context.name.text,
         source=fork.source.context.name.text,
+        target_index=maybe(fork.target.context.index, exprs),
+        source_index=maybe(fork.source.context.index, exprs),
         condition=maybe(fork.condition, exprs),
         span=fork.span,
     )
 
 
-def lower_release(release: ast.Release) -> ir.Release:
+def lower_release(release: ast.Release, exprs: Exprs) -> ir.Release:
     """A release."""
     return ir.Release(
         node=release.target.node.text,
         context=release.target.context.name.text,
+        index=maybe(release.target.context.index, exprs),
         span=release.span,
     )
 

@@ -162,7 +162,7 @@ class _MachineLowering:
             case ast.Fork():
                 self._out.append(lower_fork(statement, self._exprs))
             case ast.Release():
-                self._out.append(lower_release(statement))
+                self._out.append(lower_release(statement, self._exprs))
             case ast.Mark():
                 self._out.append(lower_mark(statement))
             case ast.For():

@@ -5,7 +5,7 @@ is read later is a result of the choice; behind a loop, its carried and collecte
 """
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from typing import assert_never
 
 from mstarc.ir import exprs as ir_exprs
@@ -98,17 +98,7 @@ class _WalkLowering:
                 call, [], exprs=self._exprs(place), site="", typed=self._typed, span=call
             )
             value = ir.Value(name=self._names.new(op.results[0].name), type=type_)
-            place.out.append(
-                ir.Call(
-                    node=lowered.node,
-                    op=lowered.op,
-                    arguments=lowered.arguments,
-                    results=(value,),
-                    context=lowered.context,
-                    site=self._sites.new(),
-                    span=lowered.span,
-                )
-            )
+            place.out.append(replace(lowered, results=(value,), site=self._sites.new()))
             return ir_exprs.Local(value.name)
 
         return Exprs(self._typed, place.locals, hoist)
@@ -155,7 +145,7 @@ class _WalkLowering:
             case ast.Fork():
                 place.out.append(lower_fork(statement, exprs))
             case ast.Release():
-                place.out.append(lower_release(statement))
+                place.out.append(lower_release(statement, exprs))
             case ast.Mark():
                 place.out.append(lower_mark(statement))
             case ast.Let() | ast.For() | ast.Match() | ast.Each() | ast.Next():
@@ -201,17 +191,7 @@ class _WalkLowering:
         )
         taken = tuple(self._target(target, place) for target in targets)
         results = taken if targets else lowered.results
-        place.out.append(
-            ir.Call(
-                node=lowered.node,
-                op=lowered.op,
-                arguments=lowered.arguments,
-                results=results,
-                context=lowered.context,
-                site=self._sites.new(),
-                span=lowered.span,
-            )
-        )
+        place.out.append(replace(lowered, results=results, site=self._sites.new()))
 
     def _inline(self, call: ast.RunCall, targets: tuple[ast.Target, ...], place: _Place) -> None:
         """Put the walk that is run in the place of the run."""

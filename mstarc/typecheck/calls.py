@@ -7,6 +7,7 @@ from mstarc.names import Symbol
 from mstarc.records import dataclass
 from mstarc.source import Span
 from mstarc.syntax import ast
+from mstarc.typecheck.arrays import chosen_context
 from mstarc.typecheck.chunks import chunk_misfit
 from mstarc.typecheck.dims import Dim, DimVar, constant
 from mstarc.typecheck.environment import Env
@@ -27,6 +28,7 @@ from mstarc.typecheck.types import (
     TensorType,
     Type,
     map_dims,
+    optional,
     with_leading,
 )
 
@@ -84,6 +86,7 @@ def _check(
     given = _match(call, args, signature, state)
     types = {id(arg): values.type_of(arg.value, env) for arg in args}
     fitter = Fitter(signature.scope)
+    over: list[bool] = []
     flags: dict[str, int] = {}
     wanted: dict[str, Type] = {}
     for param in signature.params:
@@ -91,6 +94,7 @@ def _check(
         expr = arg.value if arg is not None else param.default
         found = types[id(arg)] if arg is not None else _default_type(param)
         wanted[param.name] = _wanted(param.type, found, count, state)
+        over.append(wanted[param.name] is not param.type)
         if isinstance(param.type, FlagType):
             flags[param.name] = _flag(expr, found, param, values)
         elif param.type == INT and expr is not None:
@@ -112,6 +116,8 @@ def _check(
         for param in signature.params
     ]
     state.arguments[call] = tuple(expr for expr in ordered if expr is not None)
+    if count is not None and isinstance(call, ast.OpCall):
+        state.over[call] = tuple(over)
     return [
         Outcome(
             result.name,
@@ -199,13 +205,14 @@ def _default_type(param: ParamInfo) -> Type:
 
 def _wanted(type_: Type, found: Type, count: ast.Expr | None, state: State) -> Type:
     """What a parameter wants. In an array of contexts each has its own value, or all share one."""
+    item = type_.item if isinstance(type_, OptionalType) else type_
     if count is None or not isinstance(found, TensorType):
         return type_
     leading = static_dim(count, state)
-    led = with_leading(type_, leading if leading is not None else constant(1))
-    if isinstance(led, TensorType) and len(led.dims) == len(found.dims):
-        return led
-    return type_
+    led = with_leading(item, leading if leading is not None else constant(1))
+    if not isinstance(led, TensorType) or len(led.dims) != len(found.dims):
+        return type_
+    return optional(led) if isinstance(type_, OptionalType) else led
 
 
 def _result_type(
@@ -282,11 +289,11 @@ def _context(
             )
         elif chosen.name.text in by_name:
             name = chosen.name.text
-    if chosen is not None and chosen.index is not None:
-        values.whole_number(chosen.index, env, "which of the contexts is meant")
-        not_built(chosen.span, "a call on one context of several", state)
+    info = by_name.get(name)
+    if chosen is not None and chosen.name.text == name:
+        name = chosen_context(chosen, info, env, values)
     state.contexts[call] = name
-    return by_name.get(name)
+    return info
 
 
 def not_built(span: Span, construct: str, state: State) -> None:

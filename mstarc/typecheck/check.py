@@ -58,3 +58,4 @@ def check(
         registers=state.registers,
         unsure=frozenset(state.unsure),
     )
+        over=state.over,

@@ -6,6 +6,7 @@ from mstarc.diagnostics import Diagnostic, Label
 from mstarc.names import Symbol
 from mstarc.syntax import ast
 from mstarc.typecheck import calls, flow_loops, flow_parts, flow_sends
+from mstarc.typecheck.arrays import check_fork, chosen_context
 from mstarc.typecheck.calls import Outcome
 from mstarc.typecheck.dims import DimVar
 from mstarc.typecheck.environment import Env, Held
@@ -220,12 +221,12 @@ class Flow:
                     primary=Label(span=target.node.span, text=f"of `{target.node.text}`"),
                 ).label(source.node.span, f"of `{source.node.text}`")
             )
-        elif target.context.name.text == source.context.name.text and not (
-            target.context.index or source.context.index
-        ):
+        elif self.state.contexts.get(target) == self.state.contexts.get(source):
             self.state.error(
                 "MS0532", fork.span, "a context cannot be forked from itself", "both are the same"
             )
+        elif (node := self.state.nodes.get(target.node.text)) is not None:
+            check_fork(fork, node.contexts, self.state)
 
     def _context_path(self, path: ast.ContextPath, env: Env) -> None:
         state = self.state
@@ -242,10 +243,9 @@ class Flow:
                 ).label(info.decl.engine.span, f"its engine is `{info.engine}`")
             )
             return
-        if path.context.index is not None:
-            self.values.whole_number(path.context.index, env, "which of the contexts is meant")
-            calls.not_built(path.context.span, "forking or releasing one context of several", state)
-        state.contexts[path] = path.context.name.text
+        named = {context.name: context for context in info.contexts}
+        chosen = named.get(path.context.name.text)
+        state.contexts[path] = chosen_context(path.context, chosen, env, self.values)
 
 
 def _join(a: Type, b: Type, symbol: Symbol, state: State) -> Type | None:

@@ -37,6 +37,7 @@ class State:
     types: dict[ast.Node, Type] = field(default_factory=dict)
     arguments: dict[Call, tuple[ast.Expr, ...]] = field(default_factory=dict)
     contexts: dict[ast.Node, str] = field(default_factory=dict)
+    over: dict[ast.OpCall, tuple[bool, ...]] = field(default_factory=dict)
     policies: dict[ast.Each, PolicyInfo] = field(default_factory=dict)
     registers: dict[str, dict[Symbol, Type]] = field(default_factory=dict)
     unsure: set[Symbol] = field(default_factory=set)

@@ -171,7 +171,9 @@ class Typed:
 
     `types` holds the type of every expression, and of every name that is set where it is set.
     `arguments` gives a call's arguments in the order of the parameters, defaults filled in.
-    `contexts` gives the context of each op call on a kv_cache node, and of each fork's ends.
+    `contexts` gives the context of each op call on a kv_cache node, and of each fork's ends; one of
+    an array as `dream[2]`. `over` says of a call on a whole array which arguments have an entry a
+    context.
     `registers` are the values of each machine with their types, in order of first setting; `unsure`
     are values that are read where they may be none.
     """
@@ -189,3 +191,4 @@ class Typed:
     policies: Mapping[ast.Each, PolicyInfo]
     registers: Mapping[str, Mapping[Symbol, Type]]
     unsure: frozenset[Symbol]
+    over: Mapping[ast.OpCall, tuple[bool, ...]]

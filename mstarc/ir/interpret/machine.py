@@ -120,12 +120,12 @@ class MachineRun:
             case Parallel(branches=branches):
                 for branch in self.shuffled(branches):
                     yield from self.body(branch, scope)
-            case Fork(node=node, target=target, source=source, condition=condition):
+            case Fork(condition=condition):
                 if self.holds(condition, scope):
-                    rows = self.rows(node, source).rows
-                    self.shared.contexts[node, target] = Rows(list(rows))
-            case Release(node=node, context=context):
-                self.shared.contexts[node, context] = Rows()
+                    self.fork(statement, scope)
+            case Release(node=node, context=context, index=index):
+                for name in self.named(node, context, index, scope):
+                    self.shared.contexts[node, name] = Rows()
             case Run():
                 yield from self.run(statement, scope)
             case Each():
@@ -153,15 +153,67 @@ class MachineRun:
     def rows(self, node: str, context: str) -> Rows:
         return self.shared.contexts.setdefault((node, context), Rows())
 
+    def named(self, node: str, context: str, index: Expr | None, scope: Scope) -> list[str]:
+        """The contexts that are meant: one, one of an array, or all of an array."""
+        contexts = self.shared.nodes[node].contexts
+        count = next((c.count for c in contexts if c.name == context), None)
+        if index is not None:
+            return [f"{context}[{self.value(index, scope)}]"]
+        if count is None:
+            return [context]
+        return [f"{context}[{at}]" for at in range(self.value(count, scope))]
+
+    def fork(self, fork: Fork, scope: Scope) -> None:
+        targets = self.named(fork.node, fork.target, fork.target_index, scope)
+        sources = self.named(fork.node, fork.source, fork.source_index, scope)
+        if len(sources) == 1:
+            sources = sources * len(targets)
+        for target, source in zip(targets, sources, strict=True):
+            rows = self.rows(fork.node, source).rows
+            self.shared.contexts[fork.node, target] = Rows(list(rows))
+
     def call(self, call: Call, scope: Scope) -> None:
         self.count(call.site)
         node = self.shared.nodes[call.node]
         op = next(op for op in node.ops if op.name == call.op)
         arguments = [self.value(argument, scope) for argument in call.arguments]
-        written = [context_of(node, name, call) for name in op.writes]
-        seen = [context_of(node, name, call) for name in op.reads]
+        meant = effect_of(node, op, call)
+        names = [meant] if meant is None else self.named(call.node, meant, call.index, scope)
+        if not self.is_array(node, meant, call):
+            results = self.call_one(op, node, call, arguments, names[0])
+            for value, content in zip(call.results, results, strict=True):
+                self.set(value, content, scope)
+            return
+        columns: list[list[Any]] = [[] for _ in call.results]
+        for at, name in enumerate(names):
+            entries = [
+                argument[at] if each and argument is not None else argument
+                for argument, each in zip(
+                    arguments, call.over or (False,) * len(arguments), strict=True
+                )
+            ]
+            results = self.call_one(op, node, call, entries, name)
+            for column, content in zip(columns, results, strict=True):
+                column.append(content)
+        for value, column in zip(call.results, columns, strict=True):
+            self.set(value, None if None in column else tuple(column), scope)
+
+    def is_array(self, node: Node, context: str | None, call: Call) -> bool:
+        """Whether a call is on all contexts of an array."""
+        return call.index is None and any(
+            c.name == context and c.count is not None for c in node.contexts
+        )
+
+    def call_one(
+        self, op: Op, node: Node, call: Call, arguments: list[Any], context: str | None
+    ) -> list[Any]:
+        """What a call gives on one context, in place of the first that its op means."""
+        effects = [context_of(node, name, call) for name in (*op.writes, *op.reads)]
+        if effects and context is not None:
+            effects[0] = context
+        written = effects[: len(op.writes)]
         state = self.shared.states.setdefault(call.node, []) if op.stateful else []
-        held = [tuple(self.rows(call.node, name).rows) for name in (*written, *seen)]
+        held = [tuple(self.rows(call.node, name).rows) for name in effects]
         seed = digest(call.node, call.op, arguments, held, state)
         sizes = sizes_of(op, arguments)
         for name in written:
@@ -170,10 +222,12 @@ class MachineRun:
         if op.stateful:
             state.append(seed)
         flags = flags_of(op, arguments)
-        for index, (value, result) in enumerate(zip(call.results, op.results, strict=True)):
-            given = self.holds(result.condition, flags)
-            content = self.shared.toys.value(result.type, digest(seed, index), sizes)
-            self.set(value, content if given else None, scope)
+        return [
+            self.shared.toys.value(result.type, digest(seed, index), sizes)
+            if self.holds(result.condition, flags)
+            else None
+            for index, result in enumerate(op.results)
+        ]
 
     def send(self, send: Send, scope: Scope) -> Steps:
         if not self.holds(send.condition, scope):
@@ -333,6 +387,12 @@ class ChunkReads:
                     self.ended = mark == self.until
                 case Closed():
                     self.ended = True
+
+
+def effect_of(node: Node, op: Op, call: Call) -> str | None:
+    """The first context that a call writes, or reads where it writes none."""
+    effects = (*op.writes, *op.reads)
+    return context_of(node, effects[0], call) if effects else None
 
 
 def context_of(node: Node, name: str, call: Call) -> str:

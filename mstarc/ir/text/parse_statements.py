@@ -169,7 +169,8 @@ def _parse_word(cursor: Cursor, start: int) -> Statement:
         case "release":
             cursor.take()
             node, context = _parse_dotted(cursor)
-            return Release(node=node, context=context, span=cursor.span(start))
+            index = _parse_index(cursor)
+            return Release(node=node, context=context, index=index, span=cursor.span(start))
         case "mark":
             cursor.take()
             stream, mark = _parse_dotted(cursor)
@@ -206,11 +207,34 @@ def _parse_ranks(cursor: Cursor) -> tuple[int, ...]:
     return tuple(ranks)
 
 
+def _parse_index(cursor: Cursor) -> Expr | None:
+    """Which context of an array is meant; None where nothing says it."""
+    if not cursor.accept("["):
+        return None
+    index = parse_expr(cursor)
+    cursor.expect("]")
+    return index
+
+
+def _parse_over(cursor: Cursor) -> tuple[bool, ...]:
+    over: list[bool] = []
+    cursor.expect("(")
+    while not cursor.accept(")"):
+        over.append(cursor.accept("true"))
+        if not over[-1]:
+            cursor.expect("false")
+        if not cursor.at(")"):
+            cursor.expect(",")
+    return tuple(over)
+
+
 def _parse_call(cursor: Cursor, start: int, results: Results) -> Call:
     node, op = _parse_dotted(cursor)
     cursor.expect("(")
     arguments = parse_exprs(cursor, ")")
     context = cursor.name("the name of a context") if cursor.accept("on") else None
+    index = _parse_index(cursor)
+    over = _parse_over(cursor) if cursor.accept("each") else ()
     ranks = _parse_ranks(cursor) if cursor.accept("ranks") else ()
     site = cursor.kind("site", "a site such as `#walk/0`")
     return Call(
@@ -219,6 +243,8 @@ def _parse_call(cursor: Cursor, start: int, results: Results) -> Call:
         arguments=arguments,
         results=results,
         context=context,
+        index=index,
+        over=over,
         site=site,
         ranks=ranks,
         span=cursor.span(start),
@@ -306,13 +332,22 @@ def _parse_when(cursor: Cursor, start: int, results: tuple[Value, ...]) -> When:
 def _parse_fork(cursor: Cursor, start: int) -> Fork:
     cursor.expect("fork")
     node, target = _parse_dotted(cursor)
+    target_index = _parse_index(cursor)
     cursor.expect("=")
     other, source = _parse_dotted(cursor)
     if other != node:
         raise cursor.fail(f"a context of `{node}` as the source of the fork")
+    source_index = _parse_index(cursor)
     condition = _parse_if(cursor)
-    span = cursor.span(start)
-    return Fork(node=node, target=target, source=source, condition=condition, span=span)
+    return Fork(
+        node=node,
+        target=target,
+        source=source,
+        target_index=target_index,
+        source_index=source_index,
+        condition=condition,
+        span=cursor.span(start),
+    )
 
 
 def _parse_parallel(cursor: Cursor, start: int) -> Parallel:

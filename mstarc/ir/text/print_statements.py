@@ -85,12 +85,14 @@ class StatementPrinter:
             case Emit(output=output, value=value, condition=condition):
                 text = f"emit {format_name(output)} <- {format_expr(value)}"
                 yield f"{indent}{text}{_if(condition)}{loc}"
-            case Fork(node=node, target=target, source=source, condition=condition):
+            case Fork(node=node, condition=condition):
                 name = format_name(node)
-                text = f"fork {name}.{format_name(target)} = {name}.{format_name(source)}"
-                yield f"{indent}{text}{_if(condition)}{loc}"
-            case Release(node=node, context=context):
-                yield f"{indent}release {format_name(node)}.{format_name(context)}{loc}"
+                target = f"{name}.{format_name(statement.target)}{_at(statement.target_index)}"
+                source = f"{name}.{format_name(statement.source)}{_at(statement.source_index)}"
+                yield f"{indent}fork {target} = {source}{_if(condition)}{loc}"
+            case Release(node=node, context=context, index=index):
+                text = f"release {format_name(node)}.{format_name(context)}{_at(index)}"
+                yield f"{indent}{text}{loc}"
             case MarkStream(stream=stream, mark=mark):
                 yield f"{indent}mark {format_name(stream)}.{format_name(mark)}{loc}"
             case Loop():
@@ -140,6 +142,10 @@ class StatementPrinter:
         yield f"{indent}}}"
 
 
+def _at(index: Expr | None) -> str:
+    return f" [{format_expr(index)}]" if index is not None else ""
+
+
 def _if(condition: Expr | None) -> str:
     return f" if {format_expr(condition)}" if condition is not None else ""
 
@@ -152,6 +158,9 @@ def _call(call: Call | Run) -> str:
         text += f"{format_name(call.node)}.{format_name(call.op)}({format_exprs(call.arguments)})"
         if call.context is not None:
             text += f" on {format_name(call.context)}"
+        text += _at(call.index)
+        if call.over:
+            text += f" each ({', '.join('true' if each else 'false' for each in call.over)})"
         if call.ranks:
             text += f" ranks [{', '.join(map(str, call.ranks))}]"
     return f"{text} {format_site(call.site)}"
