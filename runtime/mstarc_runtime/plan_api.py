@@ -143,8 +143,9 @@ class DeviceStep:
     requests of equal shapes together). `region` is the capture region that holds the step.
     `reads` names streams of which each pass takes one chunk (several: in step); once they are
     closed and empty the row goes to `drained`. `pulls` names streams of which it takes one item,
-    or none once closed; where it is `sure`, a stream that closes before fails the request. `sends` gives (stream, most items a row and step). `passes` names loops
-    whose pass number the step asks for.
+    or none once closed; where it is `sure`, a stream that closes before fails the request.
+    `sends` gives (stream, most items a row and step). `passes` names loops whose pass number the
+    step asks for.
 
     A step without nodes only tests, sends, emits and copies. `buckets` () is any batch; a step
     with a result whose size only the run, or an option, knows has the one bucket 1.

@@ -4,6 +4,7 @@ A step's `then`, a loop's counter and flag → the station at which the row is r
 choices and ends of machines are passed through on the way.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, assert_never
 
@@ -16,7 +17,9 @@ from mstarc_runtime.plan_api import (
     Enter,
     HopStep,
     HostStep,
+    JoinStep,
     MarkStep,
+    SpreadStep,
     Step,
     Target,
 )
@@ -43,6 +46,18 @@ class Router:
                 self._senders.setdefault(stream, []).append(station)
 
         self._machines = _machines(steps)
+        # (join, slot) → branches that have come.
+        self._arrived: Counter[tuple[int, int]] = Counter()
+
+    @property
+    def held(self) -> int:
+        """Joins at which branches wait for others."""
+        return len(self._arrived)
+
+    def forget(self, slot: int) -> None:
+        """Drops what waits here for a request that is over."""
+        for key in [key for key in self._arrived if key[1] == slot]:
+            del self._arrived[key]
 
     def streams_of(self, hop: HopStep) -> list[str]:
         """The streams to which the machine that moves there sends from this rank."""
@@ -88,8 +103,26 @@ class Router:
                 case HopStep():
                     worker.courier.move(slot, step)
                     return
+                case SpreadStep():
+                    for branch in step.branches:
+                        if not worker.live[slot].is_ending:
+                            self.route(slot, branch)
+                    return
+                case JoinStep():
+                    if not self._is_whole(slot, step):
+                        return
+                    target = step.then
                 case _:
                     assert_never(step)
+
+    def _is_whole(self, slot: int, step: JoinStep) -> bool:
+        """Counts a branch that has come to a join; whether it was the last one."""
+        key = (step.id, slot)
+        self._arrived[key] += 1
+        if self._arrived[key] < step.arrivals:
+            return False
+        del self._arrived[key]
+        return True
 
     def arrive(self, slot: int, station: Station) -> None:
         """The row is at a station: ready, or waiting for the streams that the step reads."""
@@ -199,7 +232,7 @@ def _machines(steps: Sequence[Step]) -> dict[int, str]:
     machines: dict[int, str] = {}
     for step in steps:
         match step:
-            case DeviceStep() | HostStep() | BranchStep() | MarkStep():
+            case DeviceStep() | HostStep() | BranchStep() | MarkStep() | SpreadStep() | JoinStep():
                 machine = step.name.partition(".")[0]
                 machines[step.id] = machine
                 for target in _targets(step):
@@ -213,13 +246,19 @@ def _machines(steps: Sequence[Step]) -> dict[int, str]:
     return machines
 
 
-def _targets(step: DeviceStep | HostStep | BranchStep | MarkStep) -> list[int]:
-    if isinstance(step, MarkStep):
-        return [step.then]
-    if isinstance(step, BranchStep):
-        targets: list[Target | None] = [step.yes, step.no]
-    else:
-        targets = [step.then, step.drained]
+def _targets(
+    step: DeviceStep | HostStep | BranchStep | MarkStep | SpreadStep | JoinStep,
+) -> list[int]:
+    targets: list[Target | None]
+    match step:
+        case MarkStep() | JoinStep():
+            targets = [step.then]
+        case SpreadStep():
+            targets = [*step.branches]
+        case BranchStep():
+            targets = [step.yes, step.no]
+        case _:
+            targets = [step.then, step.drained]
     found: list[int] = []
     for target in targets:
         if isinstance(target, int):

@@ -219,6 +219,7 @@ class Worker:
             "collectors": {name: made.held for name, made in parts.collectors.items()},
             "host": {name: engine.held for name, engine in parts.host.items()},
             "courier": self.courier.held,
+            "joins": self.router.held,
         }
 
     def _receive(self) -> bool:
@@ -301,6 +302,7 @@ class Worker:
         for box in self.parts.outboxes.values():
             box.release(slot)
         self.courier.forget(slot)
+        self.router.forget(slot)
         del self.live[slot]
         self._early.pop(slot, None)
         self.generation += 1
