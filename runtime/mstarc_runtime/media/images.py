@@ -1,0 +1,41 @@
+"""Images in files ↔ pixels of 8 bits a colour."""
+
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from mstarc_runtime.errors import RuntimeFailure
+
+
+def read_image(content: bytes) -> Image.Image:
+    """An image of three colours, upright; what is clear in it is white. Fails with MS9216."""
+    try:
+        opened = ImageOps.exif_transpose(Image.open(BytesIO(content)))
+        if opened.mode == "RGB":
+            opened.load()
+            return opened
+        if not opened.has_transparency_data:
+            return opened.convert("RGB")
+        clear = opened.convert("RGBA")
+        ground = Image.new("RGBA", clear.size, "white")
+        return Image.alpha_composite(ground, clear).convert("RGB")
+    # The library raises SyntaxError for broken PNG chunks and ValueError for broken headers.
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
+        raise RuntimeFailure(
+            "MS9216", "a file is no image that can be read", notes=[str(error)]
+        ) from error
+    except Image.DecompressionBombError as error:
+        raise RuntimeFailure("MS9216", "an image is too large", notes=[str(error)]) from error
+
+
+def png_bytes(pixels: NDArray[Any]) -> bytes:
+    """A PNG file of `pixels` u8[3, H, W]."""
+    assert pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[0] == 3, (
+        f"an image is u8[3, H, W], not {pixels.dtype}{list(pixels.shape)}"
+    )
+    buffer = BytesIO()
+    Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0))).save(buffer, "PNG")
+    return buffer.getvalue()

@@ -1,0 +1,82 @@
+"""One expert of a layer: everything in it but the attention between rows.
+
+Rows → queries, keys and values that know their positions (`heads`); what was attended → the rows
+behind the layer (`finish`). Both are a row's own affair, so that two experts can share a call.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mstarc_runtime.layers.config import required
+from mstarc_runtime.layers.linear import Linear
+from mstarc_runtime.layers.mlp import GatedMLP
+from mstarc_runtime.layers.norm import RMSNorm
+from mstarc_runtime.layers.rope import Rope
+
+Angles = tuple[Tensor, Tensor]
+
+
+class Expert(nn.Module):
+    """Projections, feed-forward and norms. `config` has the keys of a Qwen2 config."""
+
+    def __init__(
+        self, config: Mapping[str, Any], rope: Rope, *, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        super().__init__()
+        width = int(required(config, "hidden_size"))
+        eps = float(config.get("rms_norm_eps", 1e-6))
+        self.head_count = int(required(config, "num_attention_heads"))
+        self.kv_heads = int(config.get("num_key_value_heads") or self.head_count)
+        self.head_dim = rope.settings.head_dim
+        self.rope = rope
+        rows = (self.head_count + 2 * self.kv_heads) * self.head_dim
+        self.attention_norm = RMSNorm(width, eps=eps, dtype=dtype, device=device)
+        self.qkv = Linear(width, rows, bias=True, dtype=dtype, device=device)
+        self.q_norm = RMSNorm(self.head_dim, eps=eps, dtype=dtype, device=device)
+        self.k_norm = RMSNorm(self.head_dim, eps=eps, dtype=dtype, device=device)
+        self.out = Linear(self.head_count * self.head_dim, width, dtype=dtype, device=device)
+        self.mlp_norm = RMSNorm(width, eps=eps, dtype=dtype, device=device)
+        self.mlp = GatedMLP(
+            width,
+            int(required(config, "intermediate_size")),
+            bias=False,
+            dtype=dtype,
+            device=device,
+        )
+
+    def heads(self, x: Tensor, angles: Angles) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries [R, Hq, D], keys and values [R, Hkv, D] of rows [R, width]."""
+        projected = self.qkv(self.attention_norm(x)).view(x.shape[0], -1, self.head_dim)
+        q, k, v = projected.split((self.head_count, self.kv_heads, self.kv_heads), dim=1)
+        turned_q = self.rope.turn(self.q_norm(q), angles)
+        return turned_q, self.rope.turn(self.k_norm(k), angles), v.contiguous()
+
+    def finish(self, x: Tensor, attended: Tensor) -> Tensor:
+        """Rows [R, width] behind the layer, of those before it and `attended` [R, Hq, D]."""
+        x = x + self.out(attended.flatten(1))
+        return x + self.mlp(self.mlp_norm(x))
+
+
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "attention_norm": ("input_layernorm",),
+    "qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "q_norm": ("self_attn.q_norm",),
+    "k_norm": ("self_attn.k_norm",),
+    "out": ("self_attn.o_proj",),
+    "mlp_norm": ("post_attention_layernorm",),
+    "mlp.gate_up": ("mlp.gate_proj", "mlp.up_proj"),
+    "mlp.down": ("mlp.down_proj",),
+}
+
+
+def expert_names(part: str, *, draws: bool) -> tuple[str, ...]:
+    """The checkpoint's names of a part of a layer; the expert that `draws` has a mark in its."""
+    names = _PARTS[part]
+    if not draws:
+        return names
+    if part.startswith("mlp."):
+        return tuple(name.replace("mlp.", "mlp_moe_gen.", 1) for name in names)
+    return tuple(f"{name}_moe_gen" for name in names)
