@@ -7,12 +7,12 @@ Before:  walk decode(%first: i64) {
 After:   region "decode.0" rank 0 walk decode sites (#decode/1) buckets (1, 2, 4, 8)
          uncaptured #start/0 "`lm.prefill` takes `ids`, whose size `T` differs by call"
 
-A region is a run of calls, one after the other in one body and on one rank, whose shapes are static
-for a batch bucket. A loop with a constant number of passes whose calls all are fit is a part of the
-run around it, whole; the body of any other loop begins and ends runs. Sends and emits do not end a
-run: they copy what the region made, after it. What the host decides does: a `pull`, a `fork`, a
-`release`, a choice, a host op, another rank. A call in a state belongs to the walk
-`machine.state`.
+A region is a run of calls, one after the other in one body and on one group of ranks, whose shapes
+are static for a batch bucket. A loop with a constant number of passes whose calls all are fit is a
+part of the run around it, whole; the body of any other loop begins and ends runs. Sends and emits
+do not end a run: they copy what the region made, after it. What the host decides does: a `pull`, a
+`fork`, a `release`, a choice, a host op, another rank. A call in a state belongs to the walk
+`machine.state`. A graph of a group is captured by each of its ranks, led by `rank`.
 
 Buckets are 1, 2, 4, … up to the number of requests that may run, which is the last bucket: a batch
 is padded up to the next. Reported on every device kind; `cpu` runs regions call by call. With
@@ -123,8 +123,6 @@ class _Finder:
     def reason(self, call: Call) -> str | None:
         node = next(node for node in self.program.nodes if node.name == call.node)
         op = next(op for op in node.ops if op.name == call.op)
-        if len(call.ranks) > 1:
-            return f"`{call.node}.{call.op}` runs on several ranks"
         return why_not_captured(node, op, call, self.types)
 
     def is_whole(self, block: Loop | Parallel) -> bool:
@@ -156,7 +154,7 @@ class _Finder:
             self.regions.append(
                 Region(
                     name=f"{self.name}.{len(self.regions)}",
-                    rank=self.run[0].ranks[0],
+                    rank=self.run[0].home,
                     walk=self.name,
                     sites=tuple(call.site for call in self.run),
                     buckets=self.buckets,

@@ -219,7 +219,7 @@ class Drafting:
         if self.sinks:
             self.add(op)
             return
-        rank = call.ranks[0]
+        rank = call.home
         if self.signatures.is_host(call.node):
             self.start("host", rank, place, op.line)
         elif not self.can_join(rank, op):

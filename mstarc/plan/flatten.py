@@ -239,13 +239,6 @@ class Flattener:
                 assert_never(statement)
 
     def _call(self, call: Call, scope: Scope) -> None:
-        if len(call.ranks) != 1:
-            raise not_built(
-                f"`{call.node}.{call.op}` on {len(call.ranks)} ranks at once",
-                call.span,
-                f"tensor parallel over ranks {', '.join(map(str, call.ranks))}",
-                f"give `{call.node}` one rank",
-            )
         contexts = self.signatures.nodes[call.node].contexts
         first = contexts[0].name if contexts else call.context
         parameters = self.signatures.ops[call.node, call.op].parameters
@@ -292,16 +285,16 @@ class Flattener:
         if not reshaped:
             return arguments
         drafting, line = self.drafting, self.line(call.span)
-        draft = drafting.device(call.ranks[0], scope.place, line)
+        draft = drafting.device(call.home, scope.place, line)
         if any(self.signatures.nodes[made.node].engine == "kv_cache" for made in draft.calls):
-            drafting.start("device", call.ranks[0], scope.place, line)
+            drafting.start("device", call.home, scope.place, line)
         names = {name: self.define(value, scope) for name, value in reshaped.items()}
         self.hints.update({variable: name for name, variable in names.items()})
         given = dict(zip((p.name for p in op.parameters), arguments, strict=True))
         pairs = tuple((variable, given[name]) for name, variable in names.items())
         text = ", ".join(f"{name} = {spec_expr(given[name])}" for name in names)
         drafting.add(Move(pairs=pairs, text=text))
-        drafting.start("device", call.ranks[0], scope.place, line)
+        drafting.start("device", call.home, scope.place, line)
         return tuple(
             Local(names[p.name]) if p.name in names else argument
             for p, argument in zip(op.parameters, arguments, strict=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mstarc.ir.decisions import Assignment
 from mstarc.ir.exprs import Const, Expr, Input
 from mstarc.ir.graph import Node, Program
 from mstarc.ir.types import TensorType
@@ -54,6 +55,7 @@ def rank_plan(
     program = holdings.program
     runs = [step for step, _ in steps if isinstance(step, RunStep)]
     nodes = list(dict.fromkeys(node for step in runs for node in step.nodes))
+    nodes += [name for name in _served(rank, holdings) if name not in nodes]
     order = {node.name: index for index, node in enumerate(program.nodes)}
     nodes.sort(key=order.__getitem__)
     machines = list(dict.fromkeys(flow.machine.name for _, flow in steps))
@@ -134,7 +136,28 @@ def _passes(step: Step, loops: Set[str]) -> tuple[str, ...]:
 def _node_plan(node: Node, rank: int, holdings: Holdings) -> NodePlan:
     pool = next((p for p in holdings.program.pools if (p.rank, p.node) == (rank, node.name)), None)
     weights = next(w for w in holdings.weights if w.node == node.name)
-    return NodePlan(node=node, weights=weights, pool=pool)
+    group = _group(rank, node.name, holdings)
+    if len(group.ranks) == 1:
+        return NodePlan(node=node, weights=weights, pool=pool)
+    return NodePlan(
+        node=node, weights=weights, pool=pool, group=group.ranks, tp=group.tp, sp=group.sp
+    )
+
+
+def _group(rank: int, node: str, holdings: Holdings) -> Assignment:
+    """The group that holds a node on a rank: one, whatever the walk."""
+    placement = holdings.program.placement
+    assert placement is not None
+    return next(a for a in placement.of(node) if rank in a.ranks)
+
+
+def _served(rank: int, holdings: Holdings) -> tuple[str, ...]:
+    """The nodes of which the rank holds a shard that another rank leads and calls."""
+    placement = holdings.program.placement
+    assert placement is not None
+    return tuple(
+        assignment.node for assignment in placement.assignments if rank in assignment.ranks[1:]
+    )
 
 
 def _variables(

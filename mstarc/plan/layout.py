@@ -197,7 +197,7 @@ class Numbering:
                     if target.rank != draft.rank and key not in self.hops:
                         self.hops[key] = self._next()
         steps: dict[int, list[tuple[Step, MachineFlow]]] = {
-            device.rank: [] for device in self.placement.devices
+            rank: [] for rank in self.placement.ranks
         }
         for flow in self.flows:
             for draft in flow.flow.drafts:
@@ -391,10 +391,7 @@ def place_plan(
     return PlacedPlan(
         program=program,
         placement=placement,
-        ranks=tuple(
-            rank_plan(device.rank, steps[device.rank], flows, holdings)
-            for device in placement.devices
-        ),
+        ranks=tuple(rank_plan(rank, steps[rank], flows, holdings) for rank in placement.ranks),
         machines=tuple(starts),
         streams=tuple(
             StreamPlan(

@@ -109,7 +109,7 @@ class LoopFlattener:
     def _room_for(self, loop: Loop, calls: list[Call], scope: Scope) -> None:
         """Open the step that holds the whole loop: its first call decides whether it is new."""
         drafting = self.flattener.drafting
-        rank = calls[0].ranks[0]
+        rank = calls[0].home
         line = self.flattener.line(loop.span)
         probes = [_probe(call) for call in calls]
         if all(drafting.can_join(rank, probe) for probe in probes):
@@ -196,7 +196,7 @@ class LoopFlattener:
             match statement:
                 case Assign(result=result, value=Local(name)) if name in carried | copies:
                     copies.add(result.name)
-                case Call(node=node, ranks=ranks) if ranks == (home,):
+                case Call(node=node) if statement.home == home:
                     break
                 case _:
                     return False

@@ -61,11 +61,17 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlan:
-    """A node on a rank, with its pages there if it has a KV cache."""
+    """A node on a rank, with its pages there if it has a KV cache.
+
+    `group` are the `tp` x `sp` ranks that hold its shards, the leader first; empty: the rank alone.
+    """
 
     node: Node
     weights: NodeWeights
     pool: PagePool | None
+    group: tuple[int, ...] = ()
+    tp: int = 1
+    sp: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +256,10 @@ Step = RunStep | BranchPlan | MarkPlan | HopPlan | DonePlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankPlan:
-    """All that one process holds and does. `variables` outlive steps here, or travel through."""
+    """All that one process holds and does. `variables` outlive steps here, or travel through.
+
+    A rank without steps only serves the calls of those that lead its groups.
+    """
 
     rank: int
     nodes: tuple[NodePlan, ...]

@@ -86,6 +86,10 @@ def _node(node: NodePlan, names: _Names) -> str:
     arguments.append(f"weights={_weights(node.weights)}")
     if spec.engine == "kv_cache":
         arguments += _kv_arguments(node, names)
+    if node.group:
+        arguments.append(f"group={pyrepr(node.group)}")
+        arguments += [f"tp={node.tp}"] if node.tp > 1 else []
+        arguments += [f"sp={node.sp}"] if node.sp > 1 else []
     return _assign(spec.name, spec.engine, arguments)
 
 

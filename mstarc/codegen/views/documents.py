@@ -68,12 +68,18 @@ def placement_document(placed: PlacedPlan) -> dict[str, Any]:
         "name": placement.name,
         "source": placement.source,
         "devices": [
-            {"rank": d.rank, "kind": d.kind, "memory_bytes": d.memory_bytes}
+            {"device": d.rank, "kind": d.kind, "memory_bytes": d.memory_bytes}
             for d in placement.devices
         ],
         "max_requests": placement.max_requests,
         "max_tokens": placement.max_tokens,
         "nodes": _node_ranks(placed),
+        "processes": _processes(placed),
+        "groups": [
+            {"node": a.node, "ranks": list(a.ranks), "tp": a.tp, "sp": a.sp}
+            for a in placement.assignments
+            if len(a.ranks) > 1
+        ],
         "machines": {m.machine: {"rank": m.rank, "step": m.step} for m in placed.machines},
         "streams": {
             lane: {
@@ -122,6 +128,16 @@ def placement_document(placed: PlacedPlan) -> dict[str, Any]:
         ],
         "uncaptured": [{"site": u.site, "reason": u.reason} for u in program.uncaptured],
     }
+
+
+def _processes(placed: PlacedPlan) -> list[dict[str, Any]]:
+    """Every rank, those that only serve a group too, then its replicas."""
+    ranks = [(0, rank, rank) for rank in placed.placement.ranks]
+    copies = [(c.copy, c.rank, c.device) for c in placed.placement.copies]
+    return [
+        {"process": number, "rank": rank, "copy": copy, "device": device, "module": f"rank{rank}"}
+        for number, (copy, rank, device) in enumerate([*ranks, *sorted(copies)])
+    ]
 
 
 def _node_ranks(placed: PlacedPlan) -> dict[str, list[int]]:

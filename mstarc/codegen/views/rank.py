@@ -89,10 +89,10 @@ class _RankWriter:
         steps = [self._step(step) for step in self.rank.steps]
         build, names, api = build_lines(self.rank)
         self.api |= api
-        count = len(self.placed.ranks)
         return RankView(
             title=f"{self.plan.program.model} on {self.placed.placement.name}, "
-            f"rank {self.rank.rank} of {count}: all that this process does, step by step.",
+            f"rank {self.rank.rank} of {_of(self.placed)}: all that this process does, "
+            f"{'step by step' if self.rank.steps else 'which is to serve the ranks that lead it'}.",
             origin=origin(self.plan),
             table=self._table(),
             api_names=tuple(sorted(self.api, key=_import_order)),
@@ -109,6 +109,9 @@ class _RankWriter:
 
     def _summary(self) -> str:
         nodes = [node.node.name for node in self.rank.nodes]
+        if not self.rank.steps:
+            shards = [f"`{n.node.name}` for rank {n.group[0]}" for n in self.rank.nodes]
+            return f"Holds a shard of {', and of '.join(shards)}, and has no steps of its own."
         machines = list(self.rank.machines)
         return f"{numbered('node', nodes)}; {numbered('machine', machines).lower()}."
 
@@ -300,6 +303,14 @@ class _RankWriter:
 
     def _lay_out(self, name: str, arguments: list[str]) -> str:
         return layout_call(name, arguments, 4, before=len(","))
+
+
+def _of(placed: PlacedPlan) -> str:
+    """How many ranks there are, or which, where they are not numbered from 0."""
+    ranks = [rank.rank for rank in placed.ranks]
+    if ranks == list(range(len(ranks))):
+        return str(len(ranks))
+    return f"[{', '.join(map(str, ranks))}]"
 
 
 def _tuple(name: str, items: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ from mstarc.codegen.views.amounts import amount_of_bytes, count_of, share
 from mstarc.codegen.views.docs import step_words
 from mstarc.codegen.views.reasons import Reasons
 from mstarc.codegen.views.tables import table
+from mstarc.ir.decisions import Assignment
 from mstarc.ir.graph import Machine, Policy, Stream
 from mstarc.ir.text import format_type
 from mstarc.ir.text.print_exprs import format_tail
@@ -169,13 +170,12 @@ def _nodes(plan: Plan, placed: PlacedPlan) -> tuple[str, ...]:
     weights = {w.node: w for w in plan.weights}
     rows = []
     for node in placed.program.nodes:
-        ranks = next(a.ranks for a in placement.assignments if a.node == node.name)
         source = weights[node.name].source
         rows.append(
             [
                 f"`{node.name}`",
                 f"`{node.engine}`",
-                ", ".join(map(str, ranks)),
+                _where(placement.of(node.name)),
                 reasons.load(node.name),
                 f"`{source}`" if source else "none",
                 reasons.why(node),
@@ -187,6 +187,22 @@ def _nodes(plan: Plan, placed: PlacedPlan) -> tuple[str, ...]:
     where += "exact search." if placement.source == "automatic" else f"`{placement.source}`."
     head = ["node", "engine", "rank", "of a request's time, at most", "weights", "why there"]
     return (where, "", *table(head, rows, "  r"))
+
+
+def _where(found: tuple[Assignment, ...]) -> str:
+    """`0`, `0 to 3: tp 2, sp 2`, or `0 in start; 1 in decode`."""
+    return "; ".join(map(_group_words, found))
+
+
+def _group_words(assignment: Assignment) -> str:
+    words = " + ".join(map(str, assignment.ranks))
+    cuts = [f"tp {assignment.tp}"] if assignment.tp > 1 else []
+    cuts += [f"sp {assignment.sp}"] if assignment.sp > 1 else []
+    words += f" ({', '.join(cuts)})" if cuts else ""
+    contexts = [f"`{name}`" for name in assignment.contexts]
+    words += f" for {', '.join(contexts)}" if contexts else ""
+    walks = [f"`{name}`" for name in assignment.walks]
+    return words + (f" in {', '.join(walks)}" if walks else "")
 
 
 def _step_table(placed: PlacedPlan) -> tuple[str, ...]:
