@@ -6,12 +6,13 @@ node's weights and of a request's KV rows. A search then adds up numbers: `analy
 so for a whole layout.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
 from math import ceil
 
 from mstarc.analysis.control import Point, control_path
-from mstarc.analysis.memory import Limits, full_rows
+from mstarc.analysis.lengths import DEFAULT_ROWS, expected_rows, full_rows, written_by
+from mstarc.analysis.memory import Limits
 from mstarc.analysis.op_costs import (
     Profile,
     bytes_given,
@@ -27,8 +28,6 @@ from mstarc.deployment import DeviceKind, Devices
 from mstarc.ir.graph import Call, Each, Node, Parallel, Program, Send
 from mstarc.ir.walking import bodies_of, statements_of
 from mstarc.records import dataclass
-
-DEFAULT_ROWS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +142,7 @@ def cost_table(
     runs = expected_runs(program, mix.options)
     paths = {machine.name: control_path(program, machine) for machine in program.machines}
     calls = _calls(program, nodes, runs, paths, mix)
-    lengths = expected_lengths(calls)
+    lengths = expected_rows(program, limits.tokens, rows=mix.rows, options=mix.options)
     most = limits.requests if mix.batch is None else mix.batch
     batches = tuple(sorted({min(1 << n, most) for n in range(most.bit_length() + 1)}))
     sizes = {name: tensor_sizes(node, most_tp or cluster.count) for name, node in nodes.items()}
@@ -176,10 +175,9 @@ def cost_table(
         row = kv_row_bytes(node, dtype) or 0 if node.engine == "kv_cache" else 0
         if not row:
             continue
-        for context, rows in full_rows(program, node, limits):
-            key = node.name, context
-            full[key] = rows * row
-            expected[key] = min(lengths.get(key, 0.0) or mix.rows, rows) * row
+        for context, rows in full_rows(program, node, limits.tokens).items():
+            full[node.name, context] = rows * row
+            expected[node.name, context] = lengths[node.name, context] * row
     return CostTable(
         cluster=cluster,
         limits=limits,
@@ -197,16 +195,6 @@ def cost_table(
         parallel=_parallel(program),
         order=tuple(nodes),
     )
-
-
-def expected_lengths(calls: Sequence[CallCost]) -> dict[tuple[str, str], float]:
-    """Rows of each (node, context) at the end of an expected request."""
-    found: dict[tuple[str, str], float] = {}
-    for call in calls:
-        for context in call.writes:
-            key = call.node, context
-            found[key] = found.get(key, 0.0) + call.runs * call.rows
-    return found
 
 
 def _calls(
@@ -230,10 +218,6 @@ def _calls(
                 continue
             node = nodes[statement.node]
             op = find_op(node, statement.op)
-            # What an op does to the first context, a call may do to another.
-            first = node.contexts[0].name if node.contexts else None
-            on = statement.context
-            writes = tuple(on if on and name == first else name for name in op.writes)
             calls.append(
                 CallCost(
                     site=statement.site,
@@ -244,7 +228,7 @@ def _calls(
                     machines=tuple(machines.get(statement.site, ())),
                     runs=runs.get(statement.site, 0.0),
                     rows=rows_of(op, mix.rows),
-                    writes=writes,
+                    writes=tuple(written_by(node, op, statement)),
                 )
             )
     return tuple(calls)

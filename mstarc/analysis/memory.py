@@ -1,15 +1,30 @@
-"""Bytes that nodes take on a device: weights and pages of KV rows for the requests that run."""
+"""What takes memory on each device of a placement, and how many requests fit.
 
-from collections.abc import Mapping
+What a device holds is `base + a_request * requests` bytes, and on top of it pages of KV rows: of
+each pool at least those of one request at its longest, and those of every admitted request as it is
+expected. Everything that shares a device is counted together: ranks, followers, replicas.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field
 from math import ceil
 
+from mstarc.analysis.lengths import expected_rows, full_rows, used_by
+from mstarc.analysis.op_costs import find_op
 from mstarc.analysis.sizes import kv_row_bytes, weight_bytes
 from mstarc.deployment import Deployment, DeviceKind
-from mstarc.ir.exprs import Const, Option
-from mstarc.ir.graph import Context, Node, Program
+from mstarc.ir.decisions import Assignment, Placement
+from mstarc.ir.graph import Call, Node, Program
+from mstarc.ir.walking import all_statements
 from mstarc.records import dataclass
 
 PAGE_TOKENS = 16
+# Of an accelerator's memory: libraries, fragments.
+RESERVE = 0.05
+# A further process on a device has libraries of its own.
+PROCESS_BYTES = 6 * 10**8
+# Of a CPU's memory: pages of KV rows leave the rest to others.
+CPU_PAGES = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,59 +52,152 @@ def limits_of(deployment: Deployment | None, kind: DeviceKind) -> Limits:
     )
 
 
-def pages_of(program: Program, node: Node, limits: Limits) -> int:
-    """Pages of a node: those of all contexts at their longest, for every request that may run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolNeed:
+    """The pages of one node on the ranks of one assignment, the same number on each of them.
 
-    A context is as long as a request may be, or as the node's `length` says. Contexts share pages
-    after a fork, so this is never too few.
+    `full`, `expected`: pages of one request at its longest, and as expected. `devices` are those
+    of the ranks and of their copies.
     """
-    if limits.pages is not None:
-        return limits.pages
-    length = dict(node.kv).get("length")
-    longest = limits.tokens
-    if isinstance(length, Const) and isinstance(length.value, int):
-        longest = min(longest, length.value)
-    rows_and_counts = [
-        (
-            context.cross if context.cross is not None else longest,
-            _count(program, context),
+
+    node: str
+    ranks: tuple[int, ...]
+    devices: tuple[int, ...]
+    full: int
+    expected: int
+    page_bytes: int
+
+
+def pool_needs(
+    program: Program, placement: Placement, limits: Limits, kind: DeviceKind
+) -> tuple[PoolNeed, ...]:
+    """The pools of a placement, in the order of ranks and nodes; `kind` says the rows' dtype."""
+    nodes = {node.name: node for node in program.nodes}
+    devices = devices_by_rank(placement)
+    lengths = expected_rows(program, limits.tokens)
+    used = contexts_by_home(program)
+    needs: dict[tuple[str, int], PoolNeed] = {}
+    for assignment in placement.assignments:
+        node = nodes[assignment.node]
+        home = assignment.ranks[0]
+        if node.engine != "kv_cache" or (node.name, home) in needs:
+            continue
+        row = kv_row_bytes(node, kind.dtype, assignment.tp)
+        assert row is not None, f"`kv` of `{node.name}` gives no layers, heads and head_dim"
+        longest = full_rows(program, node, limits.tokens)
+        paged = [
+            name
+            for name in used.get((node.name, home)) or longest
+            if name in longest and not _is_cross(node, name)
+        ]
+        full = sum(ceil(longest[name] / limits.page_tokens) for name in paged)
+        usual = sum(ceil(lengths[node.name, name] / limits.page_tokens) for name in paged)
+        needs[node.name, home] = PoolNeed(
+            node=node.name,
+            ranks=assignment.ranks,
+            devices=tuple(d for rank in assignment.ranks for d in devices[rank]),
+            full=max(full, 1),
+            expected=max(min(usual, full), 1),
+            page_bytes=limits.page_tokens * row,
         )
-        for context in node.contexts or (Context(name="main"),)
-    ]
-    a_request = sum(ceil(rows / limits.page_tokens) * count for rows, count in rows_and_counts)
-    return a_request * limits.requests
+    return tuple(sorted(needs.values(), key=lambda need: need.ranks[0]))
 
 
-def full_rows(program: Program, node: Node, limits: Limits) -> list[tuple[str, int]]:
-    """Rows of each context of a node for one request at its longest, in the node's order.
+def devices_by_rank(placement: Placement) -> dict[int, tuple[int, ...]]:
+    """The devices of each rank's processes: its own, then those of its copies."""
+    found: dict[int, tuple[int, ...]] = {rank: (rank,) for rank in placement.ranks}
+    for copy in placement.copies:
+        found[copy.rank] = (*found.get(copy.rank, (copy.rank,)), copy.device)
+    return found
 
-    A context is as long as a request may be, or as the node's `length` says; an array of contexts
-    counts as its sum.
+
+def contexts_by_home(program: Program) -> dict[tuple[str, int], tuple[str, ...]]:
+    """Contexts that calls use, by the node and the rank where they do, in order of declaration."""
+    nodes = {node.name: node for node in program.nodes}
+    found: dict[tuple[str, int], set[str]] = {}
+    for call in all_statements(program):
+        if isinstance(call, Call) and nodes[call.node].engine == "kv_cache":
+            node = nodes[call.node]
+            names = used_by(node, find_op(node, call.op), call)
+            found.setdefault((node.name, call.home), set()).update(names)
+    return {
+        (name, rank): tuple(c.name for c in nodes[name].contexts if c.name in used)
+        for (name, rank), used in found.items()
+    }
+
+
+def _is_cross(node: Node, name: str) -> bool:
+    return any(context.name == name and context.cross is not None for context in node.contexts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceNeed:
+    """One device: bytes whatever runs, bytes for each request, and the pools with pages on it."""
+
+    device: int
+    memory_bytes: int
+    is_cpu: bool
+    base: int
+    a_request: int
+    pools: tuple[PoolNeed, ...]
+    # A pool's part of the device is a multiple of its pages where several processes are there.
+    times: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+    def pages_bytes(self, count: str) -> int:
+        """Bytes of `full` or `expected` pages of one request in all pools."""
+        return sum(self.bytes_of(pool, getattr(pool, count)) for pool in self.pools)
+
+    def bytes_of(self, pool: PoolNeed, pages: int) -> int:
+        """Bytes on this device of `pages` pages of a pool, in all processes that have it."""
+        return pages * pool.page_bytes * self.times.get((pool.node, pool.ranks[0]), 1)
+
+    def left(self, requests: int) -> int:
+        """Bytes that are free for pages when so many requests may run."""
+        return self.memory_bytes - self.base - self.a_request * requests
+
+    def most(self, asked: int) -> int:
+        """The most requests up to `asked` that fit as expected, with one of them at its longest."""
+        usual, whole = self.pages_bytes("expected"), self.pages_bytes("full")
+        low, high = 0, asked
+        while low < high:
+            middle = (low + high + 1) // 2
+            if max(whole, usual * middle) <= self.left(middle):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+def pages_of(need: DeviceNeed, requests: int) -> dict[tuple[str, int], int]:
+    """Pages of each pool on a device by (node, first rank): never more than all requests fill.
+
+    Each has those of one request at its longest, and of what is left a part in proportion to what
+    requests are expected to take.
     """
-    length = dict(node.kv).get("length")
-    longest = limits.tokens
-    if isinstance(length, Const) and isinstance(length.value, int):
-        longest = min(longest, length.value)
-    return [
-        (
-            context.name,
-            (context.cross if context.cross is not None else longest) * _count(program, context),
-        )
-        for context in node.contexts or (Context(name="main"),)
-    ]
-
-
-def _count(program: Program, context: Context) -> int:
-    match context.count:
-        case Const(int(value)):
-            return value
-        case Option(name):
-            option = next(option for option in program.options if option.name == name)
-            if option.domain is not None and option.domain[0] == "range":
-                return int(option.domain[1][1])
-            return int(option.default or 1)
-        case _:
-            return 1
+    left = need.left(requests)
+    if need.is_cpu:
+        left = min(left, max(int(need.memory_bytes * CPU_PAGES), need.pages_bytes("full")))
+    pages = {(pool.node, pool.ranks[0]): pool.full for pool in need.pools}
+    spare = left - need.pages_bytes("full")
+    open_pools = [pool for pool in need.pools if requests > 1]
+    while open_pools and spare > 0:
+        weight = sum(need.bytes_of(pool, pool.expected) for pool in open_pools)
+        rounds = spare / weight
+        capped = [
+            pool
+            for pool in open_pools
+            if pages[pool.node, pool.ranks[0]] + pool.expected * rounds >= pool.full * requests
+        ]
+        if not capped:
+            for pool in open_pools:
+                pages[pool.node, pool.ranks[0]] += int(pool.expected * rounds)
+            break
+        for pool in capped:
+            key = pool.node, pool.ranks[0]
+            spare -= need.bytes_of(pool, pool.full * requests - pages[key])
+            pages[key] = pool.full * requests
+        open_pools = [pool for pool in open_pools if pool not in capped]
+    return pages
 
 
 def node_bytes(
@@ -99,9 +207,24 @@ def node_bytes(
     limits: Limits,
     measured: Mapping[str, int],
 ) -> tuple[int, int]:
-    """Bytes of weights and of KV pages; what is not known counts as none."""
+    """Bytes of weights, and of KV rows of one request at its longest; unknown is none."""
     weights = weight_bytes(node, measured) or 0
     if node.engine != "kv_cache":
         return weights, 0
     row = kv_row_bytes(node, kind.dtype) or 0
-    return weights, pages_of(program, node, limits) * limits.page_tokens * row
+    if limits.pages is not None:
+        return weights, limits.pages * limits.page_tokens * row
+    rows = full_rows(program, node, limits.tokens).values()
+    pages = sum(ceil(count / limits.page_tokens) for count in rows)
+    return weights, pages * limits.page_tokens * row
+
+
+def instances(placement: Placement) -> Iterable[tuple[Assignment, int, int]]:
+    """Each (assignment, rank, device) that holds weights, a node once a process."""
+    devices = devices_by_rank(placement)
+    seen: set[tuple[str, int]] = set()
+    for assignment in placement.assignments:
+        for rank in assignment.ranks:
+            if (assignment.node, rank) not in seen:
+                seen.add((assignment.node, rank))
+                yield from ((assignment, rank, device) for device in devices[rank])

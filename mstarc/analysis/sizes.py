@@ -1,7 +1,7 @@
 """Bytes: of a value from its type, of a node's weights, of a KV row."""
 
 from collections.abc import Mapping
-from math import prod
+from math import ceil, prod
 
 from mstarc.ir.exprs import Const
 from mstarc.ir.graph import Node
@@ -52,17 +52,18 @@ def weight_bytes(node: Node, measured: Mapping[str, int]) -> int | None:
     return node.weights.size_bytes if node.weights is not None else None
 
 
-def kv_row_bytes(node: Node, dtype: DType) -> int | None:
+def kv_row_bytes(node: Node, dtype: DType, tp: int = 1) -> int | None:
     """Bytes of one row of a context over all layers; None where the spec does not say.
 
-    A row holds a key and a value of `heads * head_dim` a layer.
+    A row holds a key and a value of `heads * head_dim` a layer; cut over `tp` devices each has its
+    share of the heads, at least one.
     """
     settings = dict(node.kv)
     sizes: list[int] = []
     for name in ("layers", "heads", "head_dim"):
         match settings.get(name):
             case Const(int(value)):
-                sizes.append(value)
+                sizes.append(ceil(value / tp) if name == "heads" else value)
             case _:
                 return None
     return 2 * prod(sizes) * DTYPE_BYTES[dtype]

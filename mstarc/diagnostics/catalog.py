@@ -170,6 +170,7 @@ _ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry("MS0618", "idle-rank", "warning", "placement"),
     CatalogEntry("MS0619", "walk-without-node", "warning", "placement"),
     CatalogEntry("MS0620", "heads-not-divisible", "error", "placement"),
+    CatalogEntry("MS0624", "fewer-requests-fit", "warning", "placement"),
     CatalogEntry("MS0701", "call-not-captured", "error", "regions"),
     CatalogEntry("MS0801", "plan-file-edited", "error", "generated"),
     CatalogEntry("MS0802", "plan-file-orphaned", "error", "generated"),

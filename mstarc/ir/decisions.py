@@ -13,6 +13,18 @@ from typing import Literal
 
 from mstarc.records import dataclass
 
+MemoryKind = Literal[
+    "weights",
+    "kv_pages",
+    "cross_rows",
+    "rings",
+    "registers",
+    "graph_pool",
+    "staging",
+    "activations",
+    "reserve",
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
@@ -128,12 +140,16 @@ class Uncaptured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRow:
-    """Set by plan-memory: what one thing takes on a rank."""
+    """Set by plan-memory: what one thing takes on a device, which `rank` is the number of.
+
+    `by` says where the size of weights is from.
+    """
 
     rank: int
-    what: Literal["weights", "kv_pages", "rings", "registers", "graph_pool", "staging", "reserve"]
+    what: MemoryKind
     of: str
     bytes: int
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,3 +161,17 @@ class PagePool:
     pages: int
     page_tokens: int
     bytes_per_page: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """Set by plan-memory: how many requests have room at once, up to those that were asked for.
+
+    `full` of them at their longest, `expected` as they are expected to be; `rank` is the device
+    that has least room.
+    """
+
+    asked: int
+    full: int
+    expected: int
+    rank: int

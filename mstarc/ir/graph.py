@@ -15,7 +15,7 @@ request.
 
 from typing import Literal
 
-from mstarc.ir.decisions import Hop, MemoryRow, PagePool, Placement, Region, Uncaptured
+from mstarc.ir.decisions import Capacity, Hop, MemoryRow, PagePool, Placement, Region, Uncaptured
 from mstarc.ir.exprs import Expr
 from mstarc.ir.types import Dim, Type
 from mstarc.records import dataclass
@@ -516,3 +516,4 @@ class Program:
     uncaptured: tuple[Uncaptured, ...] = ()
     pools: tuple[PagePool, ...] = ()
     memory: tuple[MemoryRow, ...] = ()
+    capacity: Capacity | None = None

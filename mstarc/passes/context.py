@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
-from mstarc.deployment import Deployment, Devices
+from mstarc.deployment import CATALOG, Deployment, DeviceKind, Devices, device_kind
 from mstarc.diagnostics import DiagnosticSink
 from mstarc.ir.graph import Program
 from mstarc.records import dataclass
@@ -13,15 +13,24 @@ from mstarc.records import dataclass
 class PassContext:
     """`devices` or `deployment` says where: with both, the deployment's ranks are among `devices`.
 
-    `weight_bytes` are measured sizes by node, which go before declared ones. With
-    `require_graphs` a device call that no capture region holds is an error.
+    `weight_bytes` are measured sizes by node, which go before declared ones, and `weight_sources`
+    says how each was found. `kinds` are the devices that are known. With `require_graphs` a device
+    call that no capture region holds is an error.
     """
 
     sink: DiagnosticSink
     devices: Devices | None = None
     deployment: Deployment | None = None
     weight_bytes: Mapping[str, int] = field(default_factory=dict)
+    weight_sources: Mapping[str, str] = field(default_factory=dict)
+    kinds: tuple[DeviceKind, ...] = CATALOG
     require_graphs: bool = False
+
+    def kind(self, name: str) -> DeviceKind:
+        """The kind of device with this name, which a placement uses."""
+        found = device_kind(name, self.kinds)
+        assert found is not None, name
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

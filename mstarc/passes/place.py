@@ -155,9 +155,8 @@ def _report_full(
         primary=Label(span=span, text=label),
         notes=(*rows, f"together {_gigabytes(total)}; there are {there}"),
         helps=(
-            f"pages are for {limits.requests} requests of {limits.tokens} rows: lower "
-            "`max_concurrent_requests` or `max_seq_len` in a deployment file, or use more or "
-            "larger devices",
+            f"pages are for one request of {limits.tokens} rows: lower `max_seq_len` in a "
+            "deployment file, or use more or larger devices",
         ),
     )
     sink.report(diagnostic)

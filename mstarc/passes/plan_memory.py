@@ -1,185 +1,277 @@
-"""Count what each rank's memory is for, and refuse what does not fit.
+"""Count what each device's memory is for, and size the pools of KV pages with what is left.
 
 Before:  node lm : kv_cache { kv { layers = 28, heads = 8, head_dim = 128 } context main … }
-After:   pool rank 0 lm pages 1024 page_tokens 16 page_bytes 3670016
-         memory rank 0 weights "lm" 6600000000
-         memory rank 0 kv_pages "lm" 3758096384
+After:   pool rank 0 lm pages 32768 page_tokens 16 page_bytes 1835008
+         memory rank 0 weights "lm" 6600000000 by "declared"
+         memory rank 0 kv_pages "lm" 60129542144
+         capacity asked 64 full 64 expected 64 rank 0
 
-Rows, with the requests that may run at once (`requests`) and the rows that a context of one may
-hold (`tokens`), both of the placement:
+Rows, by device: everything that shares one is counted together, ranks, followers and replicas.
 
-    weights     measured, else declared; a node of unknown size has no row
-    kv_pages    pages of a node: ceil(tokens / page_tokens) a context and request, and n rows for
-                `cross(n)`; or as many as the deployment's `kv_cache` says
-    rings       capacity of a stream, its item's bytes, requests; on the consumer's rank
-    registers   what calls on the rank give, for each request
-    graph_pool  on an accelerator: what the calls of each region give, at the largest bucket
-    staging     what hops carry from or to the rank, for each request, twice
-    reserve     on an accelerator, 5 % of its memory: libraries, fragments, activations
+    weights      measured, else declared, else a guess by the engine; a tp-th on each rank
+    kv_pages     of a node: what is left, up to as much as all requests at their longest take
+    cross_rows   contexts of a fixed length, for each request
+    rings        capacity of a stream, its item's bytes, for each request; on the consumer's rank
+    registers    what calls on the rank give, for each request
+    graph_pool   on an accelerator: what the calls of each region give, at the largest bucket
+    staging      what hops carry, for each request, twice; one context at its longest where KV rows
+                 travel
+    activations  what the largest step has at once
+    reserve      on an accelerator, 5 % of its memory for libraries and fragments, and 0.6 GB for
+                 each further process
 
-Sizes that only the run knows count as nothing; a row of nothing is left out. Afterwards every
-kv_cache node has a pool on its ranks, and no rank's rows are more than its device holds; else
-MS0617 shows the table.
+Sizes that only the run knows count as nothing; a row of nothing is left out.
+
+How many requests are let in is computed: as many as were asked for, as long as each has pages for
+an expected request (options at their defaults) and one of them for its longest. Then the slots,
+and with them the buckets of regions, are no more than that. Where a deployment says how many pages
+there are, they are not sized here.
+
+Afterwards every kv_cache node has a pool on its ranks, a pool has room for a request at its
+longest, and no device's rows are more than it holds; else MS0617 shows the table.
 """
 
 from dataclasses import replace
 
-from mstarc.analysis.control import first_call
-from mstarc.analysis.memory import limits_of, pages_of
-from mstarc.analysis.sizes import bytes_of_type, kv_row_bytes, weight_bytes
-from mstarc.deployment import DeviceKind, device_kind
+from mstarc.analysis.device_rows import Row, device_rows
+from mstarc.analysis.memory import (
+    DeviceNeed,
+    Limits,
+    PoolNeed,
+    instances,
+    limits_of,
+    pages_of,
+    pool_needs,
+)
+from mstarc.analysis.op_costs import node_weight_bytes
+from mstarc.analysis.sizes import weight_bytes
+from mstarc.deployment import DeviceKind
 from mstarc.diagnostics import Diagnostic, Label
-from mstarc.ir.decisions import Device, MemoryRow, PagePool, Placement
-from mstarc.ir.graph import Call, Program
-from mstarc.ir.walking import all_statements
+from mstarc.ir.decisions import Capacity, Device, MemoryKind, MemoryRow, PagePool, Placement
+from mstarc.ir.graph import Program
 from mstarc.passes.context import PassContext
+from mstarc.passes.find_capture_regions import buckets_for
 
-RESERVE = 0.05
+_ORDER: tuple[MemoryKind, ...] = (
+    "weights",
+    "kv_pages",
+    "cross_rows",
+    "rings",
+    "registers",
+    "graph_pool",
+    "staging",
+    "activations",
+    "reserve",
+)
 
 
 def plan_memory(program: Program, context: PassContext) -> Program:
-    """The program with its page pools and the memory table of each rank."""
+    """The program with its page pools, the memory table of each device, and its capacity."""
     placement = program.placement
     assert placement is not None
-    kind = device_kind(placement.devices[0].kind)
-    assert kind is not None
-    pools = _pools(program, placement, kind, context)
-    rows = [
-        *_weights(program, placement, context),
-        *(
-            MemoryRow(
-                rank=pool.rank,
-                what="kv_pages",
-                of=pool.node,
-                bytes=pool.pages * pool.bytes_per_page,
-            )
-            for pool in pools
-        ),
-        *_rings(program, placement),
-        *_registers(program, placement),
-        *_graph_pools(program, kind),
-        *_staging(program, placement),
-        *_reserve(placement, kind),
-    ]
-    memory = tuple(sorted((row for row in rows if row.bytes), key=lambda row: row.rank))
-    for device in placement.devices:
-        taken = sum(row.bytes for row in memory if row.rank == device.rank)
-        if taken > device.memory_bytes:
-            _report(program, device, placement, memory, context)
-    return replace(program, pools=tuple(pools), memory=memory)
-
-
-def _pools(
-    program: Program, placement: Placement, kind: DeviceKind, context: PassContext
-) -> list[PagePool]:
+    kind = context.kind(placement.devices[0].kind)
     limits = replace(
         limits_of(context.deployment, kind),
         requests=placement.max_requests,
         tokens=placement.max_tokens,
     )
-    nodes = {node.name: node for node in program.nodes if node.engine == "kv_cache"}
-    pools: list[PagePool] = []
-    for assignment in placement.assignments:
-        if assignment.node not in nodes:
-            continue
-        node = nodes[assignment.node]
-        row = kv_row_bytes(node, kind.dtype)
-        assert row is not None, f"`kv` of `{node.name}` gives no layers, heads and head_dim"
-        pools.extend(
+    pools = pool_needs(program, placement, limits, kind)
+    weights = _weights(program, placement, context)
+    rows = list(device_rows(program, placement, kind))
+    needs = [
+        _need(device, context.kind(device.kind), pools, weights, rows)
+        for device in placement.devices
+    ]
+    capacity = _capacity(needs, limits)
+    slots = max(capacity.expected, 1)
+    pages = _pages(pools, needs, slots, limits)
+    memory = _table(program, placement, weights, rows, _page_rows(pools, pages), slots)
+    for device in placement.devices:
+        taken = sum(row.bytes for row in memory if row.rank == device.rank)
+        if taken > device.memory_bytes:
+            _report(program, device, placement, memory, limits, context)
+    if limits.pages is not None:
+        _check_pages(pools, limits, context)
+    _report_fewer(capacity, placement, context)
+    return replace(
+        program,
+        placement=replace(placement, max_requests=slots),
+        regions=tuple(
+            replace(region, buckets=buckets_for(min(slots, region.buckets[-1])))
+            for region in program.regions
+        ),
+        pools=tuple(
             PagePool(
                 rank=rank,
-                node=node.name,
-                pages=pages_of(program, node, limits),
+                node=pool.node,
+                pages=pages[pool.node, pool.ranks[0]],
                 page_tokens=limits.page_tokens,
-                bytes_per_page=limits.page_tokens * row,
+                bytes_per_page=pool.page_bytes,
             )
-            for rank in assignment.ranks
-        )
-    return sorted(pools, key=lambda pool: pool.rank)
+            for pool in pools
+            for rank in pool.ranks
+        ),
+        memory=memory,
+        capacity=replace(capacity, expected=slots, full=max(capacity.full, 1)),
+    )
 
 
 def _weights(program: Program, placement: Placement, context: PassContext) -> list[MemoryRow]:
-    sizes = {node.name: weight_bytes(node, context.weight_bytes) for node in program.nodes}
-    return [
-        MemoryRow(rank=rank, what="weights", of=assignment.node, bytes=size)
-        for assignment in placement.assignments
-        for size in (sizes[assignment.node],)
-        if size
-        for rank in assignment.ranks
+    """A row for each node and device, by the device; guesses where nothing says a size."""
+    nodes = {node.name: node for node in program.nodes}
+    found: dict[tuple[int, str], MemoryRow] = {}
+    for assignment, _, device in instances(placement):
+        node = nodes[assignment.node]
+        by = context.weight_sources.get(node.name, "measured")
+        if node.name not in context.weight_bytes:
+            by = "declared" if weight_bytes(node, {}) is not None else "guessed"
+        size = -(-node_weight_bytes(node, context.weight_bytes) // assignment.tp)
+        before = found.get((device, node.name))
+        total = size + (before.bytes if before is not None else 0)
+        row = MemoryRow(rank=device, what="weights", of=node.name, bytes=total, by=by)
+        found[device, node.name] = row
+    return list(found.values())
+
+
+def _need(
+    device: Device,
+    kind: DeviceKind,
+    pools: tuple[PoolNeed, ...],
+    weights: list[MemoryRow],
+    rows: list[Row],
+) -> DeviceNeed:
+    here = [pool for pool in pools if device.rank in pool.devices]
+    own = [row for row in rows if row.device == device.rank]
+    held = sum(row.bytes for row in weights if row.rank == device.rank)
+    return DeviceNeed(
+        device=device.rank,
+        memory_bytes=device.memory_bytes,
+        is_cpu=kind.is_cpu,
+        base=held + sum(row.bytes for row in own if row.per == "base"),
+        a_request=sum(row.bytes for row in own if row.per == "request"),
+        pools=tuple(here),
+        times={(p.node, p.ranks[0]): p.devices.count(device.rank) for p in here},
+    )
+
+
+def _capacity(needs: list[DeviceNeed], limits: Limits) -> Capacity:
+    """How many requests fit on the device that has least room, 0 where not even one does."""
+    found: list[tuple[int, int, int]] = []
+    for need in needs:
+        if limits.pages is not None:
+            whole = min((limits.pages // pool.full for pool in need.pools), default=limits.requests)
+            usual = [limits.pages // pool.expected for pool in need.pools]
+            most = min([limits.requests, *usual])
+            found.append((most, min(whole, most), need.device))
+            continue
+        most = need.most(limits.requests)
+        one = need.pages_bytes("full")
+        whole = need.left(most) // one if one else limits.requests
+        found.append((most, max(0, min(whole, most)), need.device))
+    expected, _, rank = min(found, key=lambda item: (item[0], item[1], item[2]))
+    full = min(count for _, count, _ in found)
+    if expected == limits.requests:
+        rank = min(found, key=lambda item: (item[1], item[2]))[2]
+    return Capacity(asked=limits.requests, full=full, expected=expected, rank=rank)
+
+
+def _pages(
+    pools: tuple[PoolNeed, ...], needs: list[DeviceNeed], slots: int, limits: Limits
+) -> dict[tuple[str, int], int]:
+    """Pages of each pool: as many as every device that has it can give."""
+    if limits.pages is not None:
+        return {(pool.node, pool.ranks[0]): limits.pages for pool in pools}
+    on_device = {need.device: pages_of(need, slots) for need in needs}
+    return {
+        key: min(on_device[device][key] for device in pool.devices if device in on_device)
+        for pool in pools
+        for key in ((pool.node, pool.ranks[0]),)
+    }
+
+
+def _page_rows(
+    pools: tuple[PoolNeed, ...], pages: dict[tuple[str, int], int]
+) -> dict[tuple[int, str], int]:
+    """Bytes of pages by device and node."""
+    found: dict[tuple[int, str], int] = {}
+    for pool in pools:
+        for device in pool.devices:
+            size = pages[pool.node, pool.ranks[0]] * pool.page_bytes
+            found[device, pool.node] = found.get((device, pool.node), 0) + size
+    return found
+
+
+def _table(
+    program: Program,
+    placement: Placement,
+    weights: list[MemoryRow],
+    rows: list[Row],
+    pages: dict[tuple[int, str], int],
+    slots: int,
+) -> tuple[MemoryRow, ...]:
+    """The rows of all devices: by device, by what they are for, in the order of the program."""
+    sizes: dict[tuple[int, MemoryKind, str], int] = {}
+    for row in rows:
+        key = row.device, row.what, row.of
+        size = row.bytes * (slots if row.per == "request" else 1)
+        sizes[key] = sizes.get(key, 0) + size
+    found = [
+        *weights,
+        *(
+            MemoryRow(rank=device, what="kv_pages", of=node, bytes=size)
+            for (device, node), size in pages.items()
+        ),
+        *(
+            MemoryRow(rank=device, what=what, of=of, bytes=size)
+            for (device, what, of), size in sizes.items()
+        ),
     ]
+    known = {device.rank for device in placement.devices}
+    assert all(row.rank in known for row in found), "every process has a device"
+    names = [*(node.name for node in program.nodes), *(s.name for s in program.streams)]
+    order = {name: index for index, name in enumerate(dict.fromkeys(names))}
+    found.sort(key=lambda row: (row.rank, _ORDER.index(row.what), order.get(row.of, len(order))))
+    return tuple(row for row in found if row.bytes)
 
 
-def _rings(program: Program, placement: Placement) -> list[MemoryRow]:
-    rows: list[MemoryRow] = []
-    for stream in program.streams:
-        item = bytes_of_type(stream.item) or 0
-        size = item * (stream.capacity or 0) * placement.max_requests
-        rank = _rank_of_machine(program, stream.consumer)
-        rows.append(MemoryRow(rank=rank, what="rings", of=stream.name, bytes=size))
-    return rows
-
-
-def _rank_of_machine(program: Program, name: str) -> int:
-    """The rank where a machine starts: that of its first call."""
-    machine = next(machine for machine in program.machines if machine.name == name)
-    call = first_call(program, [s for state in machine.states for s in state.body])
-    return call.ranks[0] if call is not None else 0
-
-
-def _registers(program: Program, placement: Placement) -> list[MemoryRow]:
-    sizes: dict[int, int] = {}
-    for call in _calls(program):
-        for value in call.results:
-            size = bytes_of_type(value.type) if value is not None else None
-            for rank in call.ranks:
-                sizes[rank] = sizes.get(rank, 0) + (size or 0)
-    return [
-        MemoryRow(rank=rank, what="registers", of="values", bytes=size * placement.max_requests)
-        for rank, size in sizes.items()
-    ]
-
-
-def _calls(program: Program) -> list[Call]:
-    return [statement for statement in all_statements(program) if isinstance(statement, Call)]
-
-
-def _graph_pools(program: Program, kind: DeviceKind) -> list[MemoryRow]:
-    if kind.name == "cpu":
-        return []
-    calls = {call.site: call for call in _calls(program)}
-    rows: list[MemoryRow] = []
-    for region in program.regions:
-        values = [value for site in region.sites for value in calls[site].results]
-        size = sum(bytes_of_type(value.type) or 0 for value in values if value is not None)
-        total = size * region.buckets[-1]
-        rows.append(MemoryRow(rank=region.rank, what="graph_pool", of=region.name, bytes=total))
-    return rows
-
-
-def _staging(program: Program, placement: Placement) -> list[MemoryRow]:
-    sizes: dict[int, int] = {}
-    for hop in program.hops:
-        for rank in (hop.source_rank, hop.target_rank):
-            # Twice: one is filled while the other is sent.
-            size = 2 * (hop.bytes_each or 0) * placement.max_requests
-            sizes[rank] = sizes.get(rank, 0) + size
-    return [
-        MemoryRow(rank=rank, what="staging", of="hops", bytes=size) for rank, size in sizes.items()
-    ]
-
-
-def _reserve(placement: Placement, kind: DeviceKind) -> list[MemoryRow]:
-    if kind.name == "cpu":
-        return []
-    return [
-        MemoryRow(
-            rank=device.rank,
-            what="reserve",
-            of="libraries",
-            bytes=int(device.memory_bytes * RESERVE),
+def _check_pages(pools: tuple[PoolNeed, ...], limits: Limits, context: PassContext) -> None:
+    """Pages that the deployment fixes must hold a request at its longest: else MS0617."""
+    assert limits.pages is not None and context.deployment is not None
+    for pool in pools:
+        if limits.pages >= pool.full:
+            continue
+        fixed = context.deployment.max_pages
+        assert fixed is not None
+        page = f"{limits.page_tokens} rows"
+        diagnostic = Diagnostic(
+            code="MS0617",
+            message=f"the pages of `{pool.node}` hold no request at its longest",
+            primary=Label(span=fixed.span, text=f"{limits.pages} pages of {page}"),
+            notes=(f"a request of {limits.tokens} rows takes {pool.full} pages",),
+            helps=(
+                f"make `max_num_pages` at least {pool.full}, or lower `max_seq_len`, or leave "
+                "`max_num_pages` out: pages then take the memory that is left",
+            ),
         )
-        for device in placement.devices
-    ]
+        seq_len = context.deployment.max_seq_len
+        if seq_len is not None:
+            diagnostic = diagnostic.label(seq_len.span, f"room for {seq_len.value} rows each")
+        context.sink.report(diagnostic)
+
+
+def _report_fewer(capacity: Capacity, placement: Placement, context: PassContext) -> None:
+    """Say (MS0624) that fewer requests run at once than a deployment asks for."""
+    asked = context.deployment.max_requests if context.deployment is not None else None
+    if asked is None or not 1 <= capacity.expected < asked.value or context.sink.has_errors:
+        return
+    diagnostic = Diagnostic(
+        code="MS0624",
+        message=f"{capacity.expected} requests run at once on {placement.name}, not {asked.value}",
+        primary=Label(span=asked.span, text=f"rank {capacity.rank} has room for fewer"),
+        notes=(f"{capacity.full} at their longest, {capacity.expected} as they are expected",),
+        helps=("lower `max_seq_len`, use more or larger devices, or ask for fewer",),
+    )
+    context.sink.report(diagnostic)
 
 
 def _report(
@@ -187,36 +279,49 @@ def _report(
     device: Device,
     placement: Placement,
     memory: tuple[MemoryRow, ...],
+    limits: Limits,
     context: PassContext,
 ) -> None:
-    rows = [row for row in memory if row.rank == device.rank]
-    taken = sum(row.bytes for row in rows)
-    largest = max(rows, key=lambda row: row.bytes)
-    span = next(
-        (node.span for node in program.nodes if node.name == largest.of), program.nodes[0].span
+    rows = sorted(
+        (row for row in memory if row.rank == device.rank),
+        key=lambda row: (-row.bytes, row.what, row.of),
     )
+    taken = sum(row.bytes for row in rows)
+    spans = {node.name: node.span for node in program.nodes}
+    span = next((spans[row.of] for row in rows if row.of in spans), program.nodes[0].span)
     over = taken - device.memory_bytes
     table = [
         f"{row.what.replace('_', ' ')} of {row.of}: {row.bytes / 10**9:.3f} GB"
-        for row in sorted(rows, key=lambda row: -row.bytes)
+        + (f" ({row.by})" if row.by else "")
+        for row in rows
     ]
-    help_ = (
-        f"pages are for {placement.max_requests} requests of {placement.max_tokens} rows: lower "
-        "`max_concurrent_requests` or `max_seq_len` in a deployment file, or use more ranks"
-    )
+    pages = "one request" if limits.pages is None else f"{limits.pages} pages"
     diagnostic = Diagnostic(
         code="MS0617",
         message=f"rank {device.rank} of {placement.name} takes {taken / 10**9:.3f} GB of "
         f"{device.memory_bytes / 10**9:.3f} GB",
         primary=Label(span=span, text=f"{over / 10**9:.3f} GB too much; this is the largest part"),
         notes=tuple(table),
-        helps=(help_,),
+        helps=(_remedy(rows, over, limits, pages),),
     )
-    if context.deployment is not None:
-        for number, what in (
-            (context.deployment.max_requests, "requests at once"),
-            (context.deployment.max_seq_len, "rows each"),
-        ):
-            if number is not None:
-                diagnostic = diagnostic.label(number.span, f"room for {number.value} {what}")
+    deployment = context.deployment
+    if deployment is not None and deployment.max_seq_len is not None:
+        number = deployment.max_seq_len
+        diagnostic = diagnostic.label(number.span, f"room for {number.value} rows each")
     context.sink.report(diagnostic)
+
+
+def _remedy(rows: list[MemoryRow], over: int, limits: Limits, pages: str) -> str:
+    """What to change: rows where pages are large enough to give back what is too much."""
+    paged = sum(row.bytes for row in rows if row.what == "kv_pages")
+    more = "use more ranks, cut a node over several (`tp_size`), or take larger devices"
+    if paged <= over:
+        return more
+    if limits.pages is not None:
+        return f"there are {pages} of each node: lower `max_num_pages`, or {more}"
+    fitting = int(limits.tokens * (paged - over) / paged) // limits.page_tokens
+    rows_that_fit = fitting * limits.page_tokens
+    return (
+        f"pages are for {pages} of {limits.tokens} rows: a `max_seq_len` of "
+        f"{rows_that_fit} fits; or {more}"
+    )

@@ -105,8 +105,10 @@ def placement_document(placed: PlacedPlan) -> dict[str, Any]:
         "via": {o.name: list(o.via) for o in program.outputs if o.via is not None},
         "memory": [
             {"rank": row.rank, "what": row.what, "of": row.of, "bytes": row.bytes}
+            | ({"by": row.by} if row.by else {})
             for row in program.memory
         ],
+        "capacity": _capacity(placed),
         "pools": [
             {
                 "rank": pool.rank,
@@ -138,6 +140,18 @@ def _processes(placed: PlacedPlan) -> list[dict[str, Any]]:
         {"process": number, "rank": rank, "copy": copy, "device": device, "module": f"rank{rank}"}
         for number, (copy, rank, device) in enumerate([*ranks, *sorted(copies)])
     ]
+
+
+def _capacity(placed: PlacedPlan) -> dict[str, int]:
+    """How many requests have room at once."""
+    found = placed.program.capacity
+    assert found is not None, "plan-memory has run"
+    return {
+        "asked": found.asked,
+        "full": found.full,
+        "expected": found.expected,
+        "rank": found.rank,
+    }
 
 
 def _node_ranks(placed: PlacedPlan) -> dict[str, list[int]]:

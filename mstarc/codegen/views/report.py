@@ -257,35 +257,43 @@ def _hop_table(placed: PlacedPlan) -> tuple[str, ...]:
 def _memory(placed: PlacedPlan) -> tuple[str, ...]:
     program, placement = placed.program, placed.placement
     rows = [
-        [str(row.rank), row.what.replace("_", " "), row.of, amount_of_bytes(row.bytes)]
+        [str(row.rank), row.what.replace("_", " "), row.of, amount_of_bytes(row.bytes), row.by]
         for row in program.memory
-        if row.bytes
     ]
-    lines = list(table(["rank", "what", "of", "bytes"], rows, "r  r"))
+    lines = list(table(["device", "what", "of", "bytes", "size"], rows, "r  r "))
     lines.append("")
     for device in placement.devices:
         used = sum(row.bytes for row in program.memory if row.rank == device.rank)
         lines.append(
-            f"- rank {device.rank}: {amount_of_bytes(used)} of "
+            f"- device {device.rank}: {amount_of_bytes(used)} of "
             f"{amount_of_bytes(device.memory_bytes)} ({share(used, device.memory_bytes)})"
         )
-    lines.append("")
-    lines.append(
-        f"{count_of(placement.max_requests, 'request')} run at once, with at most "
-        f"{placement.max_tokens} rows in a context of each; further ones wait."
-    )
+    lines += ["", *_capacity(placed)]
     for pool in program.pools:
         lines.append(
             f"`{pool.node}` on rank {pool.rank} has {pool.pages} pages of {pool.page_tokens} rows, "
             f"{amount_of_bytes(pool.bytes_per_page)} each."
         )
-    unknown = _unknown_weights(placed)
-    if unknown:
-        listed = ", ".join(f"`{name}`" for name in unknown)
-        lines.append(f"Weights of unknown size are not counted: {listed}.")
+    guessed = dict.fromkeys(row.of for row in program.memory if row.by == "guessed")
+    if guessed:
+        listed = ", ".join(f"`{name}`" for name in guessed)
+        lines.append(f"Nothing says how large the weights of {listed} are: a guess by the engine.")
     return tuple(lines)
 
 
-def _unknown_weights(placed: PlacedPlan) -> list[str]:
-    known = {row.of for row in placed.program.memory if row.what == "weights"}
-    return [n.name for n in placed.program.nodes if n.engine != "host" and n.name not in known]
+def _capacity(placed: PlacedPlan) -> tuple[str, ...]:
+    """How many requests run at once, and how many have room for all that they may need."""
+    placement, capacity = placed.placement, placed.program.capacity
+    assert capacity is not None, "plan-memory has run"
+    first = (
+        f"{count_of(placement.max_requests, 'request')} run at once, with at most "
+        f"{placement.max_tokens} rows in a context of each; further ones wait."
+    )
+    if capacity.full >= placement.max_requests:
+        return (first,)
+    return (
+        first,
+        f"Pages are for {count_of(capacity.full, 'request')} at their longest and "
+        f"{capacity.expected} as expected, on device {capacity.rank}: who finds no page waits, and "
+        "where nobody can go on the youngest is ended.",
+    )

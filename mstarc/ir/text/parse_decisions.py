@@ -1,12 +1,14 @@
 """Parse what the passes have decided: the inverse of `print_decisions`."""
 
-from typing import Literal, cast, get_args
+from typing import cast, get_args
 
 from mstarc.ir.decisions import (
     Assignment,
+    Capacity,
     Copy,
     Device,
     Hop,
+    MemoryKind,
     MemoryRow,
     PagePool,
     Placement,
@@ -15,11 +17,7 @@ from mstarc.ir.decisions import (
 )
 from mstarc.ir.text.lexer import Cursor, TokenKind
 
-_MEMORY = ("weights", "kv_pages", "rings", "registers", "graph_pool", "staging", "reserve")
-MemoryKind = Literal[
-    "weights", "kv_pages", "rings", "registers", "graph_pool", "staging", "reserve"
-]
-assert get_args(MemoryKind) == _MEMORY
+_MEMORY: tuple[str, ...] = get_args(MemoryKind)
 
 
 def _setting(cursor: Cursor, word: str) -> int:
@@ -190,5 +188,19 @@ def parse_memory(cursor: Cursor) -> MemoryRow:
     if what not in _MEMORY:
         raise cursor.fail(f"one of {', '.join(_MEMORY)} before it")
     return MemoryRow(
-        rank=rank, what=cast(MemoryKind, what), of=cursor.string(), bytes=cursor.integer()
+        rank=rank,
+        what=cast(MemoryKind, what),
+        of=cursor.string(),
+        bytes=cursor.integer(),
+        by=cursor.string() if cursor.accept("by") else "",
+    )
+
+
+def parse_capacity(cursor: Cursor) -> Capacity:
+    """After `capacity`."""
+    return Capacity(
+        asked=_setting(cursor, "asked"),
+        full=_setting(cursor, "full"),
+        expected=_setting(cursor, "expected"),
+        rank=_setting(cursor, "rank"),
     )

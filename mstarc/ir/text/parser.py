@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from mstarc.ir.decisions import Hop, MemoryRow, PagePool, Placement, Region, Uncaptured
+from mstarc.ir.decisions import Capacity, Hop, MemoryRow, PagePool, Placement, Region, Uncaptured
 from mstarc.ir.graph import (
     InputField,
     Let,
@@ -21,6 +21,7 @@ from mstarc.ir.graph import (
 )
 from mstarc.ir.text.lexer import Cursor
 from mstarc.ir.text.parse_decisions import (
+    parse_capacity,
     parse_hop,
     parse_memory,
     parse_placement,
@@ -77,6 +78,7 @@ class _Parser:
         self.uncaptured: list[Uncaptured] = []
         self.pools: list[PagePool] = []
         self.memory: list[MemoryRow] = []
+        self.capacity: Capacity | None = None
 
     def program(self) -> Program:
         cursor = self.cursor
@@ -107,6 +109,7 @@ class _Parser:
             uncaptured=tuple(self.uncaptured),
             pools=tuple(self.pools),
             memory=tuple(self.memory),
+            capacity=self.capacity,
         )
 
     def item(self) -> None:
@@ -164,6 +167,8 @@ class _Parser:
                 self.pools.append(parse_pool(cursor))
             case "memory":
                 self.memory.append(parse_memory(cursor))
+            case "capacity":
+                self.capacity = parse_capacity(cursor)
             case _:
                 cursor.position -= 1
                 raise cursor.fail("an item of a program")

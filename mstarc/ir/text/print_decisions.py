@@ -43,7 +43,14 @@ def decision_lines(program: Program) -> Iterator[str]:
         ],
         [
             f"memory rank {row.rank} {row.what} {format_string(row.of)} {row.bytes}"
+            + (f" by {format_string(row.by)}" if row.by else "")
             for row in program.memory
+        ],
+        [
+            f"capacity asked {room.asked} full {room.full} expected {room.expected} "
+            f"rank {room.rank}"
+            for room in (program.capacity,)
+            if room is not None
         ],
     )
     for group in groups:
