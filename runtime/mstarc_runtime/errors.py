@@ -54,6 +54,9 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
         code="MS9011", name="device-missing", summary="a placement needs a device that is not there"
     ),
     CatalogueRow(
+        code="MS9012", name="not-shardable", summary="a node can't be divided as its placement says"
+    ),
+    CatalogueRow(
         code="MS9101", name="unknown-weights", summary="no source has this name for weights"
     ),
     CatalogueRow(code="MS9102", name="fetch-failed", summary="weights could not be downloaded"),

@@ -1,4 +1,4 @@
-"""The gated feed-forward block of Llama-like decoders."""
+"""The gated feed-forward block of Llama-like decoders, whole or one part of a group's."""
 
 from typing import cast
 
@@ -6,18 +6,31 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mstarc_runtime.layers.linear import Linear
+from mstarc_runtime.layers.parallel import ColumnLinear, RowLinear
+from mstarc_runtime.layers.shard import WHOLE, Shard
 
 
 class GatedMLP(nn.Module):
     """`down(silu(gate(x)) * up(x))`, gate and up as one matrix (gate's rows first)."""
 
     def __init__(
-        self, width: int, inner: int, *, bias: bool, dtype: torch.dtype, device: torch.device
+        self,
+        width: int,
+        inner: int,
+        *,
+        bias: bool,
+        shard: Shard = WHOLE,
+        dtype: torch.dtype,
+        device: torch.device,
     ) -> None:
         super().__init__()
-        self.gate_up = Linear(width, 2 * inner, bias=bias, dtype=dtype, device=device)
-        self.down = Linear(inner, width, bias=bias, dtype=dtype, device=device)
+        held = shard.part(inner)
+        self.gate_up = ColumnLinear(
+            width, [(inner, held), (inner, held)], bias=bias, dtype=dtype, device=device
+        )
+        self.down = RowLinear(
+            inner, width, held=held, shard=shard, bias=bias, dtype=dtype, device=device
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         gate, up = self.gate_up(x).chunk(2, dim=-1)

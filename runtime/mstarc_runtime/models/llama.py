@@ -13,11 +13,16 @@ from torch import Tensor, nn
 
 from mstarc_runtime.engine.context import KVContext
 from mstarc_runtime.layers.config import require_value, required
-from mstarc_runtime.layers.embedding import Embedding
-from mstarc_runtime.layers.linear import Linear
 from mstarc_runtime.layers.mlp import GatedMLP
 from mstarc_runtime.layers.norm import RMSNorm
+from mstarc_runtime.layers.parallel import (
+    ColumnLinear,
+    HeadLinear,
+    RowLinear,
+    ShardedEmbedding,
+)
 from mstarc_runtime.layers.rope import Rope, RopeSettings
+from mstarc_runtime.layers.shard import WHOLE, Shard
 
 Angles = tuple[Tensor, Tensor]
 
@@ -26,18 +31,29 @@ class Attention(nn.Module):
     """Grouped-query self-attention with rotary positions."""
 
     def __init__(
-        self, config: Mapping[str, Any], rope: Rope, *, dtype: torch.dtype, device: torch.device
+        self,
+        config: Mapping[str, Any],
+        rope: Rope,
+        *,
+        shard: Shard,
+        dtype: torch.dtype,
+        device: torch.device,
     ) -> None:
         super().__init__()
         width = int(required(config, "hidden_size"))
         bias = bool(config.get("attention_bias", False))
-        self.heads = int(required(config, "num_attention_heads"))
-        self.kv_heads = int(config.get("num_key_value_heads") or self.heads)
-        self.head_dim = rope.settings.head_dim
+        heads = int(required(config, "num_attention_heads"))
+        kv_heads = int(config.get("num_key_value_heads") or heads)
+        size = self.head_dim = rope.settings.head_dim
         self.rope = rope
-        rows = (self.heads + 2 * self.kv_heads) * self.head_dim
-        self.qkv = Linear(width, rows, bias=bias, dtype=dtype, device=device)
-        self.out = Linear(self.heads * self.head_dim, width, bias=bias, dtype=dtype, device=device)
+        held, held_kv = shard.heads(heads, "attention heads"), shard.kv_heads(kv_heads)
+        self.heads, self.kv_heads = held[1] - held[0], held_kv[1] - held_kv[0]
+        query = (heads * size, (held[0] * size, held[1] * size))
+        key = (kv_heads * size, (held_kv[0] * size, held_kv[1] * size))
+        self.qkv = ColumnLinear(width, [query, key, key], bias=bias, dtype=dtype, device=device)
+        self.out = RowLinear(
+            query[0], width, held=query[1], shard=shard, bias=bias, dtype=dtype, device=device
+        )
 
     def forward(self, ctx: KVContext, layer: int, x: Tensor, angles: Angles) -> Tensor:
         turning = self.heads + self.kv_heads
@@ -51,18 +67,25 @@ class Block(nn.Module):
     """One layer: attention and feed-forward, each after a norm and beside a residual."""
 
     def __init__(
-        self, config: Mapping[str, Any], rope: Rope, *, dtype: torch.dtype, device: torch.device
+        self,
+        config: Mapping[str, Any],
+        rope: Rope,
+        *,
+        shard: Shard,
+        dtype: torch.dtype,
+        device: torch.device,
     ) -> None:
         super().__init__()
         width = int(required(config, "hidden_size"))
         eps = float(config.get("rms_norm_eps", 1e-6))
         self.attention_norm = RMSNorm(width, eps=eps, dtype=dtype, device=device)
-        self.attention = Attention(config, rope, dtype=dtype, device=device)
+        self.attention = Attention(config, rope, shard=shard, dtype=dtype, device=device)
         self.mlp_norm = RMSNorm(width, eps=eps, dtype=dtype, device=device)
         self.mlp = GatedMLP(
             width,
             int(required(config, "intermediate_size")),
             bias=bool(config.get("mlp_bias", False)),
+            shard=shard,
             dtype=dtype,
             device=device,
         )
@@ -73,10 +96,15 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A decoder of one node. `vocab_size` is the width of its logits."""
+    """A decoder of one node, or one part of it. `vocab_size` is the width of its logits."""
 
     def __init__(
-        self, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device
+        self,
+        config: Mapping[str, Any],
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        shard: Shard = WHOLE,
     ) -> None:
         super().__init__()
         require_value(config, "hidden_act", "silu", "silu")
@@ -86,24 +114,33 @@ class Decoder(nn.Module):
         self.rope = Rope(
             RopeSettings.from_config(config, head_dim=int(config.get("head_dim") or width // heads))
         )
-        self.embedding = Embedding(self.vocab_size, width, dtype=dtype, device=device)
+        self.embedding = ShardedEmbedding(
+            self.vocab_size, width, shard=shard, dtype=dtype, device=device
+        )
         self.layers = nn.ModuleList(
-            Block(config, self.rope, dtype=dtype, device=device)
+            Block(config, self.rope, shard=shard, dtype=dtype, device=device)
             for _ in range(int(required(config, "num_hidden_layers")))
         )
         self.norm = RMSNorm(
             width, eps=float(config.get("rms_norm_eps", 1e-6)), dtype=dtype, device=device
         )
-        self.head: Linear | None = None
+        self.head: HeadLinear | None = None
         if config.get("tie_word_embeddings", False):
             self.embedding.use_as_head()
         else:
-            self.head = Linear(width, self.vocab_size, dtype=dtype, device=device)
+            self.head = HeadLinear(width, self.vocab_size, shard=shard, dtype=dtype, device=device)
 
     @classmethod
-    def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
-        """A decoder without weights. Fails with MS9109 where `config` can't be served."""
-        return cls(config, dtype=dtype, device=device)
+    def build(
+        cls,
+        config: Mapping[str, Any],
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        shard: Shard = WHOLE,
+    ) -> Self:
+        """A decoder without weights. Fails with MS9109 or MS9012 where it can't be served."""
+        return cls(config, dtype=dtype, device=device, shard=shard)
 
     def weight_map(self) -> Mapping[str, str | tuple[str, ...]]:
         """Own parameter → tensors of the checkpoint, several being concatenated on dim 0."""

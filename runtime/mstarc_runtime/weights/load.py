@@ -11,7 +11,7 @@ but that no parameter takes, such as a bias that the module was built without (M
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.layers.shard import Portion, portions
 from mstarc_runtime.weights.manifest import check_file
 
 Names = str | tuple[str, ...]
@@ -63,9 +64,14 @@ def load(
             if name.startswith(under)
         }
         _check_left_over(module, wanted, where, folder)
+        held = portions(module)
         for own, names in wanted.items():
-            parts = [_read(name, where, own, folder, under) for name in _as_tuple(names)]
-            value = parts[0] if len(parts) == 1 else _joined(parts, _as_tuple(names), own)
+            found = [_find(name, where, own, folder, under) for name in _as_tuple(names)]
+            if own in held:
+                value = _read_portion(held[own], found, names, own)
+            else:
+                parts = [shard.get_tensor(name) for shard, name in found]
+                value = parts[0] if len(parts) == 1 else _joined(parts, _as_tuple(names), own)
             _assign(module, own, value, names, device)
 
 
@@ -111,18 +117,41 @@ def _open(path: Path, folder: Path) -> Any:
         ) from error
 
 
-def _read(
+def _find(
     name: str, where: Mapping[str, tuple[Any, str]], own: str, folder: Path, under: str
-) -> Tensor:
+) -> tuple[Any, str]:
+    """The file that holds a tensor, and its whole name there."""
     if name not in where:
         raise RuntimeFailure(
             "MS9104",
             f"`{under}{name}` is not in `{folder}`",
             notes=[f"it is needed for the parameter `{own}`"],
         )
-    shard, full_name = where[name]
-    tensor: Tensor = shard.get_tensor(full_name)
-    return tensor
+    return where[name]
+
+
+def _read_portion(portion: Portion, found: list[tuple[Any, str]], names: Names, own: str) -> Tensor:
+    """What is held of tensors that are one whole parameter, one behind the other; nothing else of
+    them is read."""
+    slices = [shard.get_slice(name) for shard, name in found]
+    shapes = [tuple(piece.get_shape()) for piece in slices]
+    inner = {shape[1:] for shape in shapes}
+    whole = (sum(shape[0] for shape in shapes), *shapes[0][1:])
+    if len(inner) > 1 or whole != portion.whole:
+        raise _wrong_shape(names, own, whole, portion.whole)
+    if portion.dim:
+        columns = [piece[:, start:stop] for piece in slices for start, stop in portion.ranges]
+        assert portion.dim == 1 and len(slices) == len(columns), f"{own} is cut too finely"
+        return torch.cat(columns)
+    parts: list[Tensor] = []
+    for start, stop in portion.ranges:
+        first = 0
+        for piece, shape in zip(slices, shapes, strict=True):
+            begin, end = max(start, first) - first, min(stop, first + shape[0]) - first
+            if begin < end:
+                parts.append(piece[begin:end])
+            first += shape[0]
+    return torch.cat(parts)
 
 
 def _joined(parts: list[Tensor], names: tuple[str, ...], own: str) -> Tensor:
@@ -145,12 +174,7 @@ def _assign(
     parent = module.get_submodule(parent_name)
     target: Tensor = getattr(parent, leaf)
     if target.shape != value.shape:
-        raise RuntimeFailure(
-            "MS9105",
-            f"`{' + '.join(_as_tuple(names))}` has shape {list(value.shape)}",
-            notes=[f"the parameter `{own}` has shape {list(target.shape)}"],
-            helps=["the checkpoint and its config.json are not of one model"],
-        )
+        raise _wrong_shape(names, own, value.shape, target.shape)
     if not target.is_meta:
         target.copy_(value)
         return
@@ -159,6 +183,17 @@ def _assign(
         setattr(parent, leaf, nn.Parameter(made, requires_grad=target.requires_grad))
     else:
         setattr(parent, leaf, made)
+
+
+def _wrong_shape(
+    names: Names, own: str, shape: Sequence[int], wanted: Sequence[int]
+) -> RuntimeFailure:
+    return RuntimeFailure(
+        "MS9105",
+        f"`{' + '.join(_as_tuple(names))}` has shape {list(shape)}",
+        notes=[f"the parameter `{own}` has shape {list(wanted)}"],
+        helps=["the checkpoint and its config.json are not of one model"],
+    )
 
 
 def _check_left_over(
