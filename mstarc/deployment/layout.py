@@ -67,9 +67,11 @@ class _Layout:
                 for name in (f"{node.name}.{context.name}", *context.aliases):
                     self.contexts[name] = node, context.name
         self.folded = dict(program.folded)
-        self.walks = {
-            name: walk.name for walk in program.walks for name in (walk.name, *walk.aliases)
-        }
+        # Several walks too.
+        self.walks: dict[str, frozenset[str]] = {}
+        for walk in program.walks:
+            for name in (walk.name, *walk.aliases):
+                self.walks[name] = self.walks.get(name, frozenset()) | {walk.name}
         self.calls = _calls_of(program)
         # Names that an unknown one is near to: it is one mistake, not two.
         self.meant: set[str] = set()
@@ -132,13 +134,13 @@ class _Layout:
     def walks_of(self, group: Group) -> frozenset[str] | None:
         if group.walks is None:
             return None
-        found: list[str] = []
+        found: frozenset[str] = frozenset()
         for walk in group.walks:
             if walk.value in self.walks:
-                found.append(self.walks[walk.value])
+                found |= self.walks[walk.value]
                 continue
             self.unknown("MS0609", "walk", walk, self.walks)
-        return frozenset(found)
+        return found
 
     def unknown(self, code: str, what: str, name: Named, known: Iterable[str]) -> None:
         near = did_you_mean(name.value, known)
@@ -184,8 +186,8 @@ class _Layout:
             self.warn(name.span, message, f"{listed} {'call' if len(callers) > 1 else 'calls'} it")
             return ()
         for walk in group.walks or () if nodes else ():
-            walk_name = self.walks.get(walk.value)
-            if walk_name is None or any(self.is_called(n, walk_name) for n in group.nodes):
+            meant = self.walks.get(walk.value)
+            if meant is None or any(self.is_called(n, meant) for n in group.nodes):
                 continue
             message = f"walk `{walk.value}` calls no node of its group"
             self.warn(walk.span, message, "naming it here has no effect")
@@ -200,11 +202,12 @@ class _Layout:
         primary = Label(span=span, text=label)
         self.sink.report(Diagnostic(code="MS0619", message=message, primary=primary))
 
-    def is_called(self, name: Named, walk: str) -> bool:
+    def is_called(self, name: Named, walks: frozenset[str]) -> bool:
+        """Whether one of the walks calls what the name stands for."""
         if name.value in self.contexts:
             node, context = self.contexts[name.value]
-            return walk in self.walks_with(node, context)
-        return any(walk in self.walks_with(n, None) for n in self.nodes.get(name.value, ()))
+            return bool(walks & self.walks_with(node, context))
+        return any(walks & self.walks_with(n, None) for n in self.nodes.get(name.value, ()))
 
     def check_node(self, node: Node, entries: list[_Placed]) -> None:
         for index, entry in enumerate(entries):
@@ -220,7 +223,7 @@ class _Layout:
         for walk, contexts in sorted(self.calls.get(node.name, {}).items()):
             if all(any(e.is_at(walk, context) for e in entries) for context in contexts):
                 continue
-            if self.meant & {name for name, own in self.walks.items() if own == walk}:
+            if self.meant & {name for name, walks in self.walks.items() if walk in walks}:
                 continue
             message = f"node `{first.name.value}` has no rank in walk `{walk}`"
             label = "no group of this node names the walk"

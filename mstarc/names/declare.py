@@ -79,9 +79,11 @@ def refuse_doubles(names: Iterable[ast.Name], kind: SymbolKind, sink: Diagnostic
 
 
 def _refuse_doubled_aliases(spec: ast.Spec, sink: DiagnosticSink) -> None:
-    """Refuse a public name that means two things; several nodes may be one thing of outside."""
+    """Refuse a public name that means two things; several nodes may be one thing of outside.
+
+    So may several walks, also under the own name of one of them.
+    """
     nodes: dict[str, ast.Node] = {}
-    walks: dict[str, ast.Node] = {}
     shared: dict[str, ast.NodeDecl] = {}
     for declaration in spec.declarations:
         match declaration:
@@ -95,9 +97,9 @@ def _refuse_doubled_aliases(spec: ast.Spec, sink: DiagnosticSink) -> None:
                     for alias in (alias for context in contexts for alias in context.aliases):
                         _add_alias(nodes, alias.value, alias, sink)
             case ast.WalkDecl():
-                _add_alias(walks, declaration.name.text, declaration.name, sink)
+                own: dict[str, ast.Node] = {}
                 for alias in declaration.aliases:
-                    _add_alias(walks, alias.value, alias, sink)
+                    _add_alias(own, alias.value, alias, sink)
             case ast.FoldedDecl():
                 _add_alias(nodes, declaration.alias.value, declaration.alias, sink)
             case _:
