@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Literal
 
-from mstarc.analysis.control import first_call
+from mstarc.analysis.control import control_path
 from mstarc.analysis.lengths import count_of
 from mstarc.analysis.memory import PROCESS_BYTES, RESERVE, devices_by_rank, instances
 from mstarc.analysis.op_costs import QUERIES_A_HEAD, bytes_given, find_op
@@ -15,15 +15,17 @@ from mstarc.analysis.sizes import bytes_of_type, kv_row_bytes
 from mstarc.deployment import DeviceKind
 from mstarc.ir.decisions import MemoryKind, Placement
 from mstarc.ir.exprs import Const
-from mstarc.ir.graph import Call, Node, Op, Program
+from mstarc.ir.graph import Call, Each, Node, Op, Program, Pull
 from mstarc.ir.types import DTYPE_BYTES, DimConst, DType, OptionalType, TensorType, Type
 from mstarc.ir.walking import all_statements
 from mstarc.records import dataclass
 
 # Rows of packed requests in one step: a prompt's, or those that a token budget lets together.
 STEP_ROWS = 8192
-# A free size of a call that keeps no rows: an image's side, a batch of patches.
+# A free size of a call that keeps no rows, such as an image's side; less where a value of several
+# would be larger than these bytes.
 FREE_SIZE = 1024
+FREE_BYTES = 2**28
 # What a layer has at once of its rows: the residual, queries, keys, values, both halves of the
 # gated product, and what comes of them.
 ROWS_AT_ONCE = 16
@@ -45,9 +47,10 @@ def device_rows(program: Program, placement: Placement, kind: DeviceKind) -> Ite
     devices = devices_by_rank(placement)
     calls = [statement for statement in all_statements(program) if isinstance(statement, Call)]
     yield from _cross_rows(program, placement, kind)
+    readers = _readers(program)
     for stream in program.streams:
         size = (bytes_of_type(stream.item) or 0) * (stream.capacity or 0)
-        for device in devices.get(_home_of_machine(program, stream.consumer), ()):
+        for device in devices.get(readers.get(stream.name, 0), ()):
             yield Row(device=device, what="rings", of=stream.name, bytes=size, per="request")
     registers: dict[int, int] = {}
     for call in calls:
@@ -74,11 +77,22 @@ def _cross_rows(program: Program, placement: Placement, kind: DeviceKind) -> Ite
         yield Row(device=device, what="cross_rows", of=node.name, bytes=size, per="request")
 
 
-def _home_of_machine(program: Program, name: str) -> int:
-    """The rank where a machine starts: that of its first call."""
-    machine = next(machine for machine in program.machines if machine.name == name)
-    call = first_call(program, [s for state in machine.states for s in state.body])
-    return call.home if call is not None else 0
+def _readers(program: Program) -> dict[str, int]:
+    """The rank where each stream is read, which holds its ring."""
+    found: dict[str, int] = {}
+    for machine in program.machines:
+        for point in control_path(program, machine):
+            home = point.home.home if point.home is not None else 0
+            match point.statement:
+                case Each(streams=streams):
+                    names = streams
+                case Pull(stream=stream):
+                    names = (stream,)
+                case _:
+                    names = ()
+            for name in names:
+                found.setdefault(name, home)
+    return found
 
 
 def _graph_pools(
@@ -148,7 +162,10 @@ def _step_bytes(node: Node, op: Op, dtype: DType, rows: int) -> tuple[int, int]:
         is_free = any(_is_free(type_) for type_ in values)
         size = ROWS_AT_ONCE * width * DTYPE_BYTES[dtype]
         return (size * rows, 0) if is_free else (0, size)
-    size = max((bytes_given(type_, FREE_SIZE) for type_ in values), default=0) * ROWS_AT_ONCE
+    free = FREE_SIZE
+    while free > 1 and any(bytes_given(type_, free) > FREE_BYTES for type_ in values):
+        free //= 2
+    size = max((bytes_given(type_, free) for type_ in values), default=0) * ROWS_AT_ONCE
     return (size, 0) if any(_is_free(type_) for type_ in values) else (0, size)
 
 
