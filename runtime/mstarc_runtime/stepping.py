@@ -227,9 +227,9 @@ class Stepper:
         values = [parts.values[name].shape(slot) for name in station.shaped_by or ()]
         held = station.chunks.get(slot)
         chunks = [
-            chunk.length
+            parts.rings[stream].shape_of(chunk)
             if held and (chunk := held.get(stream))
-            else parts.rings[stream].next_length(slot)
+            else parts.rings[stream].next_shape(slot)
             for stream in step.reads
         ]
         return (*values, *chunks)

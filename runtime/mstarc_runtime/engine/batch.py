@@ -63,6 +63,8 @@ class StepBatch:
         self.effects: list[Effect] = []
         self.chunks: dict[str, list[Chunk]] = {}
         self.packed_lengths: list[int] | None = None
+        # Items at the beginning of each row's chunk of `left_context` that are not new.
+        self.old = 0
         self.growth: dict[tuple[str, str], list[int]] = {}
         self.contexts: dict[Any, Any] = {}
         self.stacked_from: set[str] = set()
@@ -148,6 +150,8 @@ class StepBatch:
         """What this run reads of a stream: one chunk a row."""
         self.chunks[ring.name] = chunks
         length = chunks[0].length
+        if ring.policy.kind == "left_context":
+            self.old = chunks[0].context
         self._lengths[ring.name] = length
         if any(chunk.length != length for chunk in chunks):
             self._lengths[ring.name] = -1

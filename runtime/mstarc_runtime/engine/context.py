@@ -40,6 +40,15 @@ class OpContext(Protocol):
     def device(self) -> torch.device: ...
 
 
+class ChunkContext(OpContext, Protocol):
+    """A call of a stateless node, whose rows may be chunks of a stream."""
+
+    @property
+    def old(self) -> int:
+        """Items at the beginning of each row's chunk that a chunk before it held; 0 without one."""
+        ...
+
+
 class KVContext(OpContext, Protocol):
     """A call that attends. R is the number of rows of the call, B of its requests; Hq, Hkv, D are
     query heads, key-value heads and the width of a head."""
@@ -89,11 +98,12 @@ class KVContext(OpContext, Protocol):
 class StatelessContext:
     """The context of a stateless node's call."""
 
-    __slots__ = ("batch", "device")
+    __slots__ = ("batch", "device", "old")
 
-    def __init__(self, *, batch: int, device: torch.device) -> None:
+    def __init__(self, *, batch: int, device: torch.device, old: int = 0) -> None:
         self.batch = batch
         self.device = device
+        self.old = old
 
 
 class _CacheContext:

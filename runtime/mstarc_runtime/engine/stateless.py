@@ -23,7 +23,8 @@ class StatelessEngine:
         method: Callable[..., Any] = getattr(self.module, op)
 
         def call(batch: StepBatch, *arguments: Tensor) -> Any:
-            return method(StatelessContext(batch=batch.bucket, device=batch.device), *arguments)
+            made = StatelessContext(batch=batch.bucket, device=batch.device, old=batch.old)
+            return method(made, *arguments)
 
         # Found without this method from now on.
         self.__dict__[op] = call

@@ -198,12 +198,16 @@ class Ring:
             self._full_at[slot] = keeps_from + self.capacity
             self._listener.room_made(self.name, slot, keeps_from)
 
-    def next_length(self, slot: int) -> int:
-        """Rows of the chunk that `take` would cut now, without cutting it."""
+    def next_shape(self, slot: int) -> tuple[int, int]:
+        """As `shape_of`, of the chunk that `take` would cut now, without cutting it."""
         cutter = self._cutters[slot]
         if self._full_length and cutter.is_plain and cutter.policy is self.policy:
-            return self._full_length
-        return self._synced(slot).peek().length
+            return self._full_length, 0
+        return self.shape_of(self._synced(slot).peek())
+
+    def shape_of(self, chunk: Chunk) -> tuple[int, int]:
+        """A chunk's rows, and how many of them are old where the policy is `left_context`."""
+        return chunk.length, chunk.context if self.policy.kind == "left_context" else 0
 
     def index_of(self, chunk: Chunk) -> Tensor:
         """Where a chunk's items stand in the circle: i64[length]."""
