@@ -1,15 +1,16 @@
 """The control path of a machine: its statements as points, with the walks that it runs inlined.
 
-A point runs where its `home` runs: a call is its own home; any other statement stays with the
-last call before it in its block, else goes with the first call after it. So what happens between
-two calls never makes the path change ranks, and each edge that does leads to a call, or to the
-head of a run, loop or `each`, that has a site.
+A point runs where its `home` runs: a call is its own home, a fork or a release is where its node
+is, any other statement stays with the last call before it in its block, else goes with the first
+call after it. So what happens between two calls seldom makes the path change ranks, and each edge
+that does leads to a call, or to the head of a run, loop or `each`, that has a site.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import assert_never
 
+from mstarc.analysis.travel import Held, used_by
 from mstarc.ir.exprs import Expr
 from mstarc.ir.graph import (
     Assign,
@@ -33,13 +34,25 @@ from mstarc.ir.graph import (
     Walk,
     When,
 )
-from mstarc.ir.walking import Body, definitions_of, locals_of, reads_of
+from mstarc.ir.walking import (
+    Body,
+    all_statements,
+    definitions_of,
+    locals_of,
+    reads_of,
+    statements_of,
+)
 from mstarc.records import dataclass
 
 
 @dataclass(slots=True)
 class Point:
-    """One step of the path. Names of a walk's values are `walk/name`; registers are bare."""
+    """One step of the path. Names of a walk's values are `walk/name`; registers are bare.
+
+    `walk` is what an assignment would name: the walk, or `machine.state`. The first point of a
+    `parallel` over several ranks leads to a branch for each rank and knows the point `join` where
+    they meet; `inside` are the branches that a point is in, as (first point, number).
+    """
 
     statement: Statement | None
     site: str | None
@@ -47,6 +60,9 @@ class Point:
     uses: tuple[str, ...]
     defines: tuple[str, ...]
     next: list[int] = field(default_factory=list)
+    walk: str = ""
+    join: int | None = None
+    inside: tuple[tuple[int, int], ...] = ()
 
     @property
     def place(self) -> str | None:
@@ -91,6 +107,48 @@ def _calls_in(walks: dict[str, Walk], body: Iterable[Statement]) -> Iterator[Cal
                 pass
 
 
+def side_by_side(program: Program, parallel: Parallel) -> tuple[Body, ...] | None:
+    """The branches of each rank one behind the other, where they run at once on several ranks.
+
+    None where they run in turn: on one rank; because two ranks would use one context or sampler;
+    or because a branch does what has its order, such as a send.
+    """
+    groups: dict[int, list[Statement]] = {}
+    used: dict[int, set[Held]] = {}
+    for body in parallel.branches:
+        first = first_call(program, body)
+        rank = first.home if first is not None else next(iter(groups), 0)
+        groups.setdefault(rank, []).extend(body)
+        for statement in _inlined(program, body):
+            if isinstance(statement, Send | Pull | Emit | MarkStream | Each | ForParts):
+                return None
+            used.setdefault(rank, set()).update(held_by(program, statement))
+    together = sum(map(len, used.values())) > len(set().union(*used.values()))
+    return None if len(groups) < 2 or together else tuple(map(tuple, groups.values()))
+
+
+def held_by(program: Program, statement: Statement) -> frozenset[Held]:
+    """The contexts and samplers that a statement itself uses."""
+    match statement:
+        case Call(node=name, op=op_name, context=context):
+            node = next(node for node in program.nodes if node.name == name)
+            return used_by(node, next(op for op in node.ops if op.name == op_name), context)
+        case Fork(node=name, target=target, source=source):
+            return frozenset({(name, target), (name, source)})
+        case Release(node=name, context=context):
+            return frozenset({(name, context)})
+        case _:
+            return frozenset()
+
+
+def _inlined(program: Program, body: Iterable[Statement]) -> Iterator[Statement]:
+    walks = {walk.name: walk for walk in program.walks}
+    for statement in statements_of(tuple(body)):
+        yield statement
+        if isinstance(statement, Run):
+            yield from _inlined(program, walks[statement.walk].body)
+
+
 @dataclass(slots=True)
 class _Where:
     """Where the path is: points that lead on, the home of the last one, the prefix of names."""
@@ -98,6 +156,12 @@ class _Where:
     frontier: list[int]
     home: Call | None
     prefix: str
+    walk: str
+    inside: tuple[tuple[int, int], ...] = ()
+
+    def branch(self, start: list[int]) -> "_Where":
+        """A way that begins behind `start`, where nothing has run."""
+        return _Where(list(start), None, self.prefix, self.walk, self.inside)
 
 
 class _Path:
@@ -115,7 +179,7 @@ class _Path:
         )
         for state in self.machine.states:
             home = first_call(self.program, state.body) or fallback
-            where = _Where([], None, "")
+            where = _Where([], None, "", f"{self.machine.name}.{state.name}")
             entries[state.name] = self.add(where, None, home)
             self.block(state.body, where, home)
             go = state.next
@@ -141,7 +205,9 @@ class _Path:
         index = len(self.points)
         uses = tuple(dict.fromkeys(reads))
         names = tuple(where.prefix + name for name in defines)
-        self.points.append(Point(statement, site, home, uses, names))
+        self.points.append(
+            Point(statement, site, home, uses, names, walk=where.walk, inside=where.inside)
+        )
         for before in where.frontier:
             self.link(before, index)
         where.frontier = [index]
@@ -170,11 +236,12 @@ class _Path:
                 | Send()
                 | Pull()
                 | Emit()
-                | Fork()
-                | Release()
                 | MarkStream()
             ):
                 self.simple(statement, where, here, None)
+            case Fork(node=node, source=context) | Release(node=node, context=context):
+                home = self.home_of(node, context, where, here)
+                self.simple(statement, where, home, None)
             case Run():
                 self.run(statement, where, here)
             case Loop():
@@ -201,9 +268,20 @@ class _Path:
         self.add(where, statement, home, site=site, reads=reads, defines=defines)
         where.home = home
 
+    def home_of(self, node: str, context: str, where: _Where, here: Call | None) -> Call | None:
+        """A call of a node where a context is changed in a walk, if that is not here."""
+        placement = self.program.placement
+        if placement is None:
+            return here
+        rank = placement.assignment(node, where.walk, context).ranks[0]
+        if here is not None and here.home == rank:
+            return here
+        calls = (s for s in all_statements(self.program) if isinstance(s, Call))
+        return next((call for call in calls if (call.node, call.home) == (node, rank)), here)
+
     def run(self, run: Run, where: _Where, here: Call | None) -> None:
         walk = self.walks[run.walk]
-        inner = _Where(where.frontier, None, f"{walk.name}/")
+        inner = _Where(where.frontier, None, f"{walk.name}/", walk.name, where.inside)
         parameters = [value.name for value in walk.parameters]
         reads = self.reads(where, *run.arguments)
         self.add(inner, run, here, site=run.site, reads=reads, defines=parameters)
@@ -247,7 +325,7 @@ class _Path:
             (when.then, when.then_yields),
             (when.otherwise, when.otherwise_yields),
         ):
-            branch = _Where(list(start), None, where.prefix)
+            branch = where.branch(start)
             self.block(body, branch, here)
             if branch.home is not None:
                 ends.append(branch.home)
@@ -259,13 +337,34 @@ class _Path:
         self.add(where, when, where.home)
 
     def parallel(self, parallel: Parallel, where: _Where, here: Call | None) -> None:
+        groups = side_by_side(self.program, parallel)
+        if groups is None:
+            self.alternatives(parallel, where, here)
+            return
+        homes = [first_call(self.program, group) for group in groups]
+        if here is None or here.home not in {home.home for home in homes if home is not None}:
+            here = homes[0]
+        start = self.add(where, parallel, here)
+        frontier: list[int] = []
+        for number, group in enumerate(groups):
+            branch = where.branch([start])
+            branch.inside = (*where.inside, (start, number))
+            self.block(group, branch, homes[number])
+            frontier.extend(branch.frontier)
+        where.frontier = frontier
+        where.home = here
+        self.points[start].join = self.add(where, parallel, here)
+
+    def alternatives(self, parallel: Parallel, where: _Where, here: Call | None) -> None:
+        """Branches of one rank run in any order; those of several that use one context, in turn."""
         self.add(where, parallel, here)
         start = where.frontier
+        in_turn = len({call.home for call in calls_in(self.program, (parallel,))}) > 1
         frontier: list[int] = []
         for body in parallel.branches:
-            branch = _Where(list(start), None, where.prefix)
+            branch = where.branch(frontier if in_turn and frontier else start)
             self.block(body, branch, here)
-            frontier.extend(branch.frontier)
+            frontier = branch.frontier if in_turn else [*frontier, *branch.frontier]
         where.frontier = frontier
         where.home = here
         self.add(where, parallel, here)
@@ -294,7 +393,7 @@ class _Path:
         frontier: list[int] = []
         ends: list[Call] = []
         for arm in match.arms:
-            branch = _Where(list(start), None, where.prefix)
+            branch = where.branch(start)
             home = first_call(self.program, arm.body) or here
             self.add(branch, match, home, defines=[arm.value.name])
             self.block(arm.body, branch, home)
