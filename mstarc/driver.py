@@ -6,6 +6,7 @@ template engine and no graph library.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -81,17 +82,11 @@ def inspect(
     tree = job.run("parse", read, spec, job.sink)
     if tree is None:
         return Inspection(source=spec, diagnostics=job.sink.diagnostics)
-    # After a mistake of syntax what is missing is not reported as unknown.
-    sink = DiagnosticSink() if job.sink.has_errors else job.sink
-    resolved: Resolved | None = None
-    typed: Typed | None = None
-    try:
-        resolved = job.run("resolve", resolve, tree, sink)
-        typed = job.run("check", check_types, resolved, sink)
-    except InternalError:
-        if sink is job.sink:
-            raise
-        # A tree with holes may be more than the checker can bear; the holes are reported.
+    if job.sink.has_errors:
+        resolved, typed = _check_what_was_read(tree, spec, None, job)
+    else:
+        resolved = job.run("resolve", resolve, tree, job.sink)
+        typed = job.run("check", check_types, resolved, job.sink)
     return Inspection(
         source=spec,
         tree=tree,
@@ -280,11 +275,37 @@ def _lowered(spec: SourceFile, sizes: "SizesFile | None", job: "_Job") -> "Progr
 def _typed(spec: SourceFile, sizes: "SizesFile | None", job: "_Job") -> "Typed | None":
     """From text to types, perhaps with errors; none where there is nothing to check."""
     tree = job.run("parse", parse, spec, job.sink)
+    if tree is not None and job.sink.has_errors and job.options.stop_after != "parse":
+        _check_what_was_read(tree, spec, sizes, job)
     if tree is None or job.ends_after("parse", lambda: _printed(tree, spec)):
         return None
     resolved = job.run("resolve", resolve, tree, job.sink)
     # Types are checked also where names are unknown, so that one run reports both.
-    return job.run("check", check_types, resolved, job.sink, _front_sizes(sizes, resolved, job))
+    return job.run(
+        "check", check_types, resolved, job.sink, _front_sizes(sizes, resolved, job.sink)
+    )
+
+
+def _check_what_was_read(
+    tree: ast.Spec, spec: SourceFile, sizes: "SizesFile | None", job: "_Job"
+) -> "tuple[Resolved | None, Typed | None]":
+    """After mistakes of syntax: report what is wrong also without what could not be read."""
+    from mstarc.syntax.broken import broken_parts
+
+    own = [found for found in job.sink.diagnostics if found.primary.span.path == spec.path]
+    broken = broken_parts(spec, tree, own)
+    resolved: Resolved | None = None
+    typed: Typed | None = None
+    sink = DiagnosticSink()
+    # A tree with holes may be more than the checker can bear; the holes are reported.
+    with suppress(InternalError):
+        resolved = job.run("resolve", resolve, tree, sink)
+        given = _front_sizes(sizes, resolved, DiagnosticSink())
+        typed = job.run("check", check_types, resolved, sink, given)
+    for found in sink.diagnostics:
+        if found.primary.span.path == spec.path and not broken.may_cause(found):
+            job.sink.report(found)
+    return resolved, typed
 
 
 def _run_passes(program: "Program", target: "PassContext", job: "_Job") -> "Program | None":
@@ -313,8 +334,8 @@ def _lint_sizes(typed: "Typed", file: SourceFile, job: "_Job") -> None:
     sizes = job.run("sizes", read_sizes, file, job.sink)
     if sizes is not None:
         resolved = typed.resolved
-        given = _front_sizes(sizes, resolved, job)
-        job.run("check", check_types, resolved, job.sink, given, only_sizes=True)
+        given = _front_sizes(sizes, resolved, job.sink)
+        job.run("check", check_types, resolved, job.sink, given, before=typed)
 
 
 def _lint_deployments(
@@ -352,7 +373,7 @@ def _read_sizes(job: "_Job") -> "SizesFile | None":
     return job.run("sizes", read_sizes, job.options.sizes, job.sink)
 
 
-def _front_sizes(sizes: "SizesFile | None", resolved: "Resolved", job: "_Job") -> Sizes:
+def _front_sizes(sizes: "SizesFile | None", resolved: "Resolved", sink: DiagnosticSink) -> Sizes:
     """What stands above the defaults of `config`.
 
     A node without weights of its own uses the model's checkpoint: what the file gives for such a
@@ -363,7 +384,7 @@ def _front_sizes(sizes: "SizesFile | None", resolved: "Resolved", job: "_Job") -
     from mstarc.deployment.sizes import refuse_unknown_nodes
 
     nodes = resolved.symbols.nodes
-    refuse_unknown_nodes(sizes, nodes, job.sink)
+    refuse_unknown_nodes(sizes, nodes, sink)
     checkpoint = dict(sizes.checkpoint)
     for entry in sizes.weights:
         symbol = nodes.get(entry.node)

@@ -20,15 +20,19 @@ _NO_SIZES = Sizes()
 
 
 def check(
-    resolved: Resolved, sink: DiagnosticSink, sizes: Sizes = _NO_SIZES, *, only_sizes: bool = False
+    resolved: Resolved,
+    sink: DiagnosticSink,
+    sizes: Sizes = _NO_SIZES,
+    *,
+    before: Typed | None = None,
 ) -> Typed:
     """The checked spec. With errors in `sink` it is good for looking at, not for lowering.
 
-    With `only_sizes` the spec was right with other sizes, and what no number decides is left out:
+    `before` is the same spec, right with other sizes: what no number decides is left out then,
     which outputs are emitted and which values are set on every way through the machines.
     """
     state = State(resolved=resolved, sink=sink, config=config_values(resolved, sizes, sink))
-    links = find_links(resolved)
+    links = before.links if before is not None else find_links(resolved)
     check_config_types(state)
     check_request(state)
     check_nodes(state)
@@ -38,13 +42,14 @@ def check(
     ways = check_machines(state)
     check_contexts(state)
     check_cache_rows(state)
-    if not only_sizes and not links.recursive and not has_unknown_names(sink):
+    if before is None and not links.recursive and not has_unknown_names(sink):
         # These follow runs of walks to their ends, which a circle does not have. With a name that
         # means nothing, what seems to be missing may be what was misspelt.
         check_outputs(ways, links, state)
         check_reads(ways, links, state)
     return Typed(
         resolved=resolved,
+        links=links,
         config=state.config,
         fields=state.fields,
         options=state.options,
@@ -54,8 +59,8 @@ def check(
         types=state.types,
         arguments=state.arguments,
         contexts=state.contexts,
+        over=state.over,
         policies=state.policies,
         registers=state.registers,
         unsure=frozenset(state.unsure),
     )
-        over=state.over,

@@ -8,6 +8,7 @@ from mstarc.records import dataclass
 from mstarc.syntax import ast
 from mstarc.typecheck.constants import ConfigValue
 from mstarc.typecheck.dims import Dim
+from mstarc.typecheck.links import Links
 from mstarc.typecheck.types import Type
 
 Engine: TypeAlias = Literal["kv_cache", "stateless", "host"]
@@ -169,6 +170,7 @@ class OptionInfo:
 class Typed:
     """A checked spec: what `lowering` needs beside the tree.
 
+    `links` is what machines do with streams and outputs.
     `types` holds the type of every expression, and of every name that is set where it is set.
     `arguments` gives a call's arguments in the order of the parameters, defaults filled in.
     `contexts` gives the context of each op call on a kv_cache node, and of each fork's ends; one of
@@ -179,6 +181,7 @@ class Typed:
     """
 
     resolved: Resolved
+    links: Links
     config: Mapping[str, ConfigValue]
     fields: Mapping[str, Type]
     options: Mapping[str, OptionInfo]
@@ -188,7 +191,7 @@ class Typed:
     types: Mapping[ast.Node, Type]
     arguments: Mapping[Call, tuple[ast.Expr, ...]]
     contexts: Mapping[ast.Node, str]
+    over: Mapping[ast.OpCall, tuple[bool, ...]]
     policies: Mapping[ast.Each, PolicyInfo]
     registers: Mapping[str, Mapping[Symbol, Type]]
     unsure: frozenset[Symbol]
-    over: Mapping[ast.OpCall, tuple[bool, ...]]
