@@ -29,6 +29,10 @@ def why_not_captured(node: Node, op: Op, call: Call, types: Mapping[str, Type]) 
     name = f"`{node.name}.{op.name}`"
     if node.engine == "host":
         return f"{name} runs on the host"
+    if call.index is not None or any(
+        context.name == call.context and context.count is not None for context in node.contexts
+    ):
+        return f"{name} works on an array of contexts"
     sizes = bound_sizes(op, call, types)
     for what, items in (("takes", op.parameters), ("gives", op.results)):
         for item in items:

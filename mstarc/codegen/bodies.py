@@ -4,7 +4,8 @@ from dataclasses import field
 
 from mstarc.codegen.expressions import DeviceExprs, HostExprs, constant_name
 from mstarc.codegen.pyrepr import LINE_LENGTH, layout_call, pyrepr
-from mstarc.ir.exprs import Const, Expr, Local
+from mstarc.diagnostics import InternalError
+from mstarc.ir.exprs import Const, Expr, Local, LoopIndex, Option, TableItem
 from mstarc.ir.types import DimConst, OptionalType, TensorType, Type
 from mstarc.plan.actions import (
     Action,
@@ -25,7 +26,7 @@ from mstarc.plan.actions import (
 )
 from mstarc.plan.naming import attribute, identifier
 from mstarc.plan.plan import Constant, Grow, RankPlan, RunStep, Variable
-from mstarc.plan.signatures import Signatures, has_free_dim
+from mstarc.plan.signatures import Signatures, has_free_dim, where_there
 from mstarc.plan.step_facts import defined_in, used_in
 from mstarc.plan.words import type_text
 from mstarc.records import dataclass
@@ -64,9 +65,13 @@ class BodyWriter:
             head = f"self.{attribute(item.node)}"
             match item:
                 case ForkContext(source=source, target=target):
-                    code = f"{head}.fork(b, {pyrepr(source)}, {pyrepr(target)})"
-                case ClearContext(context=context):
-                    code = f"{head}.clear(b, {pyrepr(context)})"
+                    arguments = ["b", pyrepr(source), pyrepr(target)]
+                    arguments += self._index("source_index", item.source_index)
+                    arguments += self._index("target_index", item.target_index)
+                    code = layout_call(f"{head}.fork", arguments, INDENT)
+                case ClearContext(context=context, index=index):
+                    arguments = ["b", pyrepr(context), *self._index("index", index)]
+                    code = layout_call(f"{head}.clear", arguments, INDENT)
                 case Grow():
                     method = "grow" if item.kept else "peek"
                     code = layout_call(f"{head}.{method}", self._rows(item), INDENT)
@@ -74,16 +79,33 @@ class BodyWriter:
         return tuple(lines)
 
     def _rows(self, grow: Grow) -> list[str]:
-        rows = str(grow.rows) if grow.of is None else f"self.{attribute(grow.of)}.lengths(b)"
+        axis = ", axis=1" if grow.axis else ""
+        of = grow.of
+        rows = str(grow.rows) if of is None else f"self.{attribute(of)}.lengths(b{axis})"
         arguments = ["b", rows]
         contexts = self.signatures.nodes[grow.node].contexts
-        if contexts and grow.context != contexts[0].name:
+        if contexts and (grow.context != contexts[0].name or contexts[0].count is not None):
             arguments.append(f"context={pyrepr(grow.context)}")
+        arguments += self._index("index", grow.index)
         if isinstance(grow.advance, int):
             arguments.append(f"advance={grow.advance}")
         elif grow.advance is not None:
             arguments.append(f"advance=self.{attribute(grow.advance)}.numbers(b)")
         return arguments
+
+    def _index(self, name: str, index: Expr | None) -> list[str]:
+        """Which context of an array is meant, as an argument: a number, or one a request."""
+        match index:
+            case None:
+                return []
+            case Const(int(value)):
+                return [f"{name}={value}"]
+            case Option(option):
+                return [f"{name}=b.chosen({pyrepr(option)})"]
+            case TableItem(table, LoopIndex(loop)):
+                return [f"{name}=b.chosen({pyrepr(table)}, self.{identifier(loop)})"]
+            case _:
+                raise InternalError(f"not known to the host: {index}", stage="codegen")
 
     def constant(self, const: Const) -> str:
         """The attribute of a config list on the device."""
@@ -246,6 +268,10 @@ class _DeviceBody(_Body):
             arguments.append(text)
         if call.context is not None:
             arguments.append(f"context={pyrepr(call.context)}")
+        if call.over is not None:
+            arguments.append(f"over={pyrepr(self._over(call, call.over))}")
+            free = tuple(i for i, r in enumerate(op.results) if has_free_dim(r.type))
+            arguments += [f"rows={pyrepr(free)}"] if free else []
         results = ["_" if name is None else self.name(name) for name in call.results]
         head = f"self.{attribute(call.node)}.{identifier(call.op)}"
         if any(name is not None for name in call.results):
@@ -253,6 +279,14 @@ class _DeviceBody(_Body):
         comment = ", ".join("" if n is None else self._shape(n) for n in call.results)
         text = layout_call(head, arguments, INDENT + 4 * depth)
         self.add(text, "" if "\n" in text else comment, depth)
+
+    def _over(self, call: CallOp, over: tuple[bool, ...]) -> tuple[str, ...]:
+        """How each argument is spread over the contexts of an array."""
+        parameters = self.writer.signatures.op(call).parameters
+        return tuple(
+            f"{'each' if each else 'shared'}{' rows' if has_free_dim(where_there(p.type)) else ''}"
+            for p, each in zip(parameters, over, strict=True)
+        )
 
     def _optional(self, argument: Expr, type_: Type) -> str:
         """What an op gets for a parameter that may be none."""

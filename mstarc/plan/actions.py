@@ -15,7 +15,8 @@ from mstarc.ir.walking import locals_of, map_expr
 class CallOp:
     """An op of a node, on a context other than its first where one is named.
 
-    A result that nobody takes is None.
+    A result that nobody takes is None. `index` picks one context of an array, and is computed at
+    admission; a call on a whole array has `over`, which arguments have an entry a context.
     """
 
     node: str
@@ -23,6 +24,8 @@ class CallOp:
     arguments: tuple[Expr, ...]
     results: tuple[str | None, ...]
     context: str | None = None
+    index: Expr | None = None
+    over: tuple[bool, ...] | None = None
     site: str
     line: int
     text: str
@@ -136,6 +139,8 @@ class ForkContext:
     node: str
     source: str
     target: str
+    source_index: Expr | None = None
+    target_index: Expr | None = None
     text: str
 
 
@@ -145,6 +150,7 @@ class ClearContext:
 
     node: str
     context: str
+    index: Expr | None = None
     text: str
 
 
@@ -192,6 +198,19 @@ def known_of(action: Action) -> tuple[Expr, ...]:
     if isinstance(action, Repeat):
         exprs += tuple(expr for inner in action.body for expr in known_of(inner))
     return exprs
+
+
+def indices_of(action: Action) -> tuple[Expr, ...]:
+    """What the host looks up to know which contexts of arrays are meant."""
+    found: tuple[Expr | None, ...]
+    match action:
+        case CallOp(index=index) | ClearContext(index=index):
+            found = (index,)
+        case ForkContext(source_index=source, target_index=target):
+            found = (source, target)
+        case _:
+            found = ()
+    return tuple(index for index in found if index is not None)
 
 
 def uses_of(action: Action) -> tuple[str, ...]:

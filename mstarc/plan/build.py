@@ -13,6 +13,7 @@ from mstarc.ir.exprs import Const, Expr, LetRef, Option
 from mstarc.ir.graph import Node, Program
 from mstarc.plan.abi import PLAN_ABI
 from mstarc.plan.flatten import Flattener
+from mstarc.plan.holdings import count_name
 from mstarc.plan.layout import place_plan
 from mstarc.plan.plan import Admission, Derived, NodeWeights, PlacedPlan, Plan
 from mstarc.plan.refuse import NotBuiltError
@@ -76,7 +77,10 @@ def _flatten(program: Program, source: SourceFile, derived: dict[str, Derived]) 
 
 
 def _with_named_settings(program: Program, derived: dict[str, Derived]) -> Program:
-    """The program in which samplers' settings are numbers or names: admission computes the rest."""
+    """The program in which samplers' settings are numbers or names: admission computes the rest.
+
+    How many contexts an array has is computed there too.
+    """
 
     def named(node: Node, sampler: str, setting: str, value: Expr) -> Expr:
         if isinstance(value, Const | Option | LetRef):
@@ -91,6 +95,9 @@ def _with_named_settings(program: Program, derived: dict[str, Derived]) -> Progr
             (sampler, tuple((name, named(node, sampler, name, value)) for name, value in settings))
             for sampler, settings in node.samplers
         )
+        for context in node.contexts:
+            if not isinstance(context.count, Const | Option | LetRef | None):
+                derived[count_name(node.name, context.name)] = context.count
         nodes.append(replace(node, samplers=samplers))
     return replace(program, nodes=tuple(nodes))
 

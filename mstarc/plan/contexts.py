@@ -9,12 +9,13 @@ stands in front of its node's calls in a step, and begins a new one behind a cal
 
 from typing import TYPE_CHECKING
 
-from mstarc.ir.exprs import Const
+from mstarc.ir.exprs import Const, Expr
 from mstarc.ir.graph import Call, Fork, Release
 from mstarc.ir.walking import all_statements
 from mstarc.plan.actions import ClearContext, ForkContext
 from mstarc.plan.draft import Draft
 from mstarc.plan.scope import Scope
+from mstarc.plan.words import at
 from mstarc.source import Span
 
 if TYPE_CHECKING:
@@ -26,16 +27,13 @@ class ContextFlattener:
 
     def __init__(self, flattener: "Flattener") -> None:
         self.flattener = flattener
-        self.ranks = {
-            statement.node: statement.ranks[0]
-            for statement in all_statements(flattener.program)
-            if isinstance(statement, Call) and statement.ranks
-        }
+        calls = (s for s in all_statements(flattener.program) if isinstance(s, Call))
+        self.called = {call.node for call in calls}
 
     def fork(self, fork: Fork, scope: Scope) -> None:
         """Let a context hold what another one holds; under a condition behind a choice."""
         condition = fork.condition
-        if fork.node not in self.ranks:
+        if fork.node not in self.called:
             return  # nobody calls the node: its contexts are empty
         if condition is None or (isinstance(condition, Const) and condition.value):
             self._fork(fork, scope)
@@ -55,25 +53,44 @@ class ContextFlattener:
 
     def release(self, release: Release, scope: Scope) -> None:
         """Empty a context."""
-        if release.node not in self.ranks:
+        if release.node not in self.called:
             return
-        self._step(release.node, scope, release.span)
-        text = f"release {release.node}.{release.context}"
+        self._step(release.node, release.context, scope, release.span)
+        text = f"release {release.node}.{at(release.context, release.index)}"
+        index = self.index(release.index, scope, release.context, release.span)
         self.flattener.drafting.add(
-            ClearContext(node=release.node, context=release.context, text=text)
+            ClearContext(node=release.node, context=release.context, index=index, text=text)
         )
 
     def _fork(self, fork: Fork, scope: Scope) -> None:
-        self._step(fork.node, scope, fork.span)
-        text = f"fork {fork.node}.{fork.target} = {fork.node}.{fork.source}"
+        self._step(fork.node, fork.source, scope, fork.span)
+        target, source = at(fork.target, fork.target_index), at(fork.source, fork.source_index)
         self.flattener.drafting.add(
-            ForkContext(node=fork.node, source=fork.source, target=fork.target, text=text)
+            ForkContext(
+                node=fork.node,
+                source=fork.source,
+                target=fork.target,
+                source_index=self.index(fork.source_index, scope, fork.source, fork.span),
+                target_index=self.index(fork.target_index, scope, fork.target, fork.span),
+                text=f"fork {fork.node}.{target} = {fork.node}.{source}",
+            )
         )
 
-    def _step(self, node: str, scope: Scope, span: Span) -> Draft:
-        """A device step of the node's rank in which it has not been called."""
-        drafting = self.flattener.drafting
-        rank = self.ranks[node]
+    def index(self, index: Expr | None, scope: Scope, context: str, span: Span) -> Expr | None:
+        """Which context of an array: a number, or what admission computes."""
+        if index is None or isinstance(index, Const):
+            return index
+        place, flattener = scope.place, self.flattener
+        name = f"{place.machine}.{place.walk or place.state}.{context}"
+        return flattener.turns.derive(flattener.expr(index, scope), index, name, None, span)
+
+    def _step(self, node: str, context: str, scope: Scope, span: Span) -> Draft:
+        """A device step of the rank that has the context, in which the node has not been called."""
+        drafting, place = self.flattener.drafting, scope.place
+        placement = self.flattener.program.placement
+        assert placement is not None
+        walk = place.walk or f"{place.machine}.{place.state}"
+        rank = placement.assignment(node, walk, context).ranks[0]
         line = self.flattener.line(span)
         draft = drafting.device(rank, scope.place, line)
         if any(call.node == node for call in draft.calls):

@@ -170,16 +170,11 @@ class Flattener:
                 if any(isinstance(a, SendItem) for a in self.loops.flat(draft.actions))
             }
         )
-        if len(sending) > 1:
-            raise not_built(
-                f"machine `{self.machine.name}`, which sends to streams from several ranks,",
-                self.machine.span,
-                f"it sends from ranks {', '.join(map(str, sending))}",
-                "place the calls around its `send`s on one rank",
-            )
         place = Place(machine=self.machine.name, state="done")
         self.drafting.put_label(self.state_labels["done"])
-        rank = sending[0] if sending else self.drafting.rank
+        rank = self.drafting.rank
+        if sending and rank not in sending:
+            rank = sending[-1]
         draft = self.drafting.start("done", rank, place, self.line(self.machine.span))
         draft.text = f"closes {', '.join(closes)}" if closes else ""
 
@@ -246,14 +241,20 @@ class Flattener:
             self.effects.argument(argument, scope, call, parameter.name, parameter.type)
             for parameter, argument in zip(parameters, call.arguments, strict=True)
         )
-        arguments = self._packable(call, arguments, scope)
+        array = call.index is None and any(
+            context.name == call.context and context.count is not None for context in contexts
+        )
+        if not array:
+            arguments = self._packable(call, arguments, scope)
         results = tuple(None if r is None else self.define(r, scope) for r in call.results)
         op = CallOp(
             node=call.node,
             op=call.op,
             arguments=arguments,
             results=results,
-            context=None if call.context == first else call.context,
+            context=None if call.context == first and not array else call.context,
+            index=self.contexts.index(call.index, scope, call.context or "", call.span),
+            over=(call.over or (False,) * len(arguments)) if array else None,
             site=call.site,
             line=self.line(call.span),
             text=call_text(call),
@@ -367,7 +368,9 @@ class Flattener:
             for action in self.loops.flat(draft.actions)
             if isinstance(action, SendItem) and stream_of(action.stream) == mark.stream
         ]
-        rank = sending[-1] if sending else drafting.rank
+        rank = drafting.rank
+        if sending and rank not in sending:
+            rank = sending[-1]
         draft = drafting.start("mark", rank, scope.place, self.line(mark.span))
         draft.mark = mark.stream, mark.mark
         draft.text = f"mark {mark.stream}.{mark.mark}"

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mstarc.analysis.bounds import upper_bound
 from mstarc.ir.decisions import Assignment
-from mstarc.ir.exprs import Const, Expr, Input
+from mstarc.ir.exprs import Const, Expr, Input, LetRef, Option
 from mstarc.ir.graph import Node, Program
 from mstarc.ir.types import TensorType
 from mstarc.ir.walking import subexpressions
@@ -13,6 +14,7 @@ from mstarc.plan.actions import Action, CallOp, Repeat, expressions_of
 from mstarc.plan.lanes import lanes_of
 from mstarc.plan.naming import attribute
 from mstarc.plan.plan import (
+    ArrayPlan,
     BranchPlan,
     Constant,
     HopPlan,
@@ -133,14 +135,39 @@ def _passes(step: Step, loops: Set[str]) -> tuple[str, ...]:
             return ()
 
 
+def count_name(node: str, context: str) -> str:
+    """What admission calls the number of contexts of an array, where it has no name."""
+    return f"{node}.{context}.count"
+
+
+def _arrays(node: Node, program: Program) -> tuple[ArrayPlan, ...]:
+    found = []
+    for context in node.contexts:
+        if context.count is None:
+            continue
+        most = upper_bound(program, context.count)
+        assert most is not None, "typecheck has found a largest size"
+        named = isinstance(context.count, Const | Option | LetRef)
+        count = context.count if named else Option(count_name(node.name, context.name))
+        found.append(ArrayPlan(context=context.name, count=count, most=most))
+    return tuple(found)
+
+
 def _node_plan(node: Node, rank: int, holdings: Holdings) -> NodePlan:
     pool = next((p for p in holdings.program.pools if (p.rank, p.node) == (rank, node.name)), None)
     weights = next(w for w in holdings.weights if w.node == node.name)
+    arrays = _arrays(node, holdings.program)
     group = _group(rank, node.name, holdings)
     if len(group.ranks) == 1:
-        return NodePlan(node=node, weights=weights, pool=pool)
+        return NodePlan(node=node, weights=weights, pool=pool, arrays=arrays)
     return NodePlan(
-        node=node, weights=weights, pool=pool, group=group.ranks, tp=group.tp, sp=group.sp
+        node=node,
+        weights=weights,
+        pool=pool,
+        arrays=arrays,
+        group=group.ranks,
+        tp=group.tp,
+        sp=group.sp,
     )
 
 

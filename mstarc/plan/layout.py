@@ -291,6 +291,7 @@ class Numbering:
         # Requests of one call have one shape: alone, where the values that come in do not tell.
         unknown = any(
             has_unknown_dim(result.type)
+            or signatures.is_alone(call)
             or (signatures.rows(call) == "shaped" and has_request_dim(result.type))
             for call in calls
             for result in signatures.op(call).results

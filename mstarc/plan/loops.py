@@ -68,6 +68,7 @@ class LoopFlattener:
             and bool(calls)
             and all(self._is_repeatable(s) for s in inner)
             and not any(signatures.is_host(call.node) for call in calls)
+            and not any(signatures.is_of_array(call) for call in calls)
             and len({call.ranks for call in calls}) == 1
             and len({regions.get(call.site) for call in calls}) == 1
         )

@@ -60,6 +60,15 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayPlan:
+    """An array of contexts: `count` of a request, a number or a name, and the `most` of any."""
+
+    context: str
+    count: Expr
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlan:
     """A node on a rank, with its pages there if it has a KV cache.
 
@@ -69,6 +78,7 @@ class NodePlan:
     node: Node
     weights: NodeWeights
     pool: PagePool | None
+    arrays: tuple[ArrayPlan, ...] = ()
     group: tuple[int, ...] = ()
     tp: int = 1
     sp: int = 1
@@ -139,17 +149,20 @@ Target = int | LoopTarget
 class Grow:
     """Room in a node's context for a call: `rows` a request, or as many as `of` has there.
 
-    `of` names a variable that is kept between steps, or a stream whose chunk is meant. Rows that
-    are not `kept` are attended by their own call alone. `advance` is by how much positions move
-    instead: a number, or a variable that the host knows.
+    `of` names a variable that is kept between steps, or a stream whose chunk is meant; `axis` is
+    where its rows are. Rows that are not `kept` are attended by their own call alone. `advance` is
+    by how much positions move instead: a number, or a variable that the host knows. `index` picks
+    one context of an array; without one all have the room.
     """
 
     node: str
     context: str
     rows: int
     of: str | None = None
+    axis: int = 0
     kept: bool = True
     advance: int | str | None = None
+    index: Expr | None = None
 
 
 Prepared = Grow | ForkContext | ClearContext
@@ -231,7 +244,10 @@ class MarkPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HopPlan:
-    """The machine goes on at step `step` of rank `rank`; `values` travel, `bytes` if known."""
+    """The machine goes on at step `step` of rank `rank`; `values` travel, `bytes` if known.
+
+    So do those of the `contexts`, as (node, context), that are here: a row takes `row_bytes`.
+    """
 
     id: int
     name: str
@@ -239,6 +255,8 @@ class HopPlan:
     step: int
     values: tuple[str, ...]
     bytes: int | None
+    contexts: tuple[tuple[str, str], ...] = ()
+    row_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +306,7 @@ class StreamPlan:
 
     stream: Stream
     lanes: tuple[str, ...]
-    producer_rank: int
+    producer_ranks: tuple[int, ...]
     consumer_rank: int
 
 

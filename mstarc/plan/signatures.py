@@ -7,7 +7,7 @@ everything else has a leading dim of one row a request.
 from typing import Literal
 
 from mstarc.ir.exprs import Const, Local
-from mstarc.ir.graph import Node, Op, Program
+from mstarc.ir.graph import Call, Node, Op, Program
 from mstarc.ir.types import (
     DTYPE_BYTES,
     Dim,
@@ -95,13 +95,32 @@ class Signatures:
         """The op of a call."""
         return self.ops[call.node, call.op]
 
+    def is_of_array(self, call: Call) -> bool:
+        """Whether a call is on an array of contexts, or on one of them."""
+        contexts = self.nodes[call.node].contexts
+        return any(c.name == call.context and c.count is not None for c in contexts)
+
+    def is_alone(self, call: CallOp) -> bool:
+        """Whether each request needs a call of its own: how much it is differs between them."""
+        if call.over is None:
+            return False
+        op = self.op(call)
+        name = call.context or self.nodes[call.node].contexts[0].name
+        count = next(c.count for c in self.nodes[call.node].contexts if c.name == name)
+        types = [*(p.type for p in op.parameters), *(r.type for r in op.results)]
+        return not isinstance(count, Const) or any(has_free_dim(where_there(t)) for t in types)
+
     def parameter_layout(self, call: CallOp, index: int) -> Layout:
         """How the op takes its parameter."""
+        if call.over is not None:
+            return "rows"
         free = has_free_dim(self.op(call).parameters[index].type)
         return "packed" if free and self.nodes[call.node].engine == "kv_cache" else "rows"
 
     def result_layout(self, call: CallOp, index: int) -> Layout:
         """How the op gives its result."""
+        if call.over is not None:
+            return "rows"
         free = has_free_dim(self.op(call).results[index].type)
         return "packed" if free and self.nodes[call.node].engine == "kv_cache" else "rows"
 
@@ -110,7 +129,7 @@ class Signatures:
         op = self.op(call)
         if self.nodes[call.node].engine == "stateless":
             return "shaped"
-        if self.fixed_rows(call) is not None:
+        if self.fixed_rows(call) is not None or call.over is not None or call.index is not None:
             return "packed"
         return "packed" if any(has_free_dim(p.type) for p in op.parameters) else "one"
 

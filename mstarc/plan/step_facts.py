@@ -21,6 +21,7 @@ from mstarc.plan.actions import (
     SendItem,
     definitions_of,
     expressions_of,
+    indices_of,
     known_of,
     substitute,
 )
@@ -66,7 +67,8 @@ def passes_of(exprs: Iterable[Expr], loops: Set[str]) -> tuple[str, ...]:
 
 def passes_in(actions: tuple[Action, ...], loops: Set[str]) -> tuple[str, ...]:
     """Loops whose pass number actions need, each once."""
-    return passes_of((expr for action in actions for expr in known_of(action)), loops)
+    exprs = (expr for action in actions for expr in (*known_of(action), *indices_of(action)))
+    return passes_of(exprs, loops)
 
 
 def tables_in(actions: tuple[Action, ...]) -> tuple[str, ...]:
@@ -165,11 +167,17 @@ def prepares_of(actions: tuple[Action, ...], signatures: Signatures) -> tuple[Pr
                 continue
             op = signatures.op(action)
             free = [
-                argument
-                for parameter, argument in zip(op.parameters, action.arguments, strict=True)
+                (argument, each)
+                for parameter, argument, each in zip(
+                    op.parameters,
+                    action.arguments,
+                    action.over or (False,) * len(action.arguments),
+                    strict=True,
+                )
                 if has_free_dim(parameter.type)
             ]
-            rows, of = source(free[0]) if free else (1, None)
+            rows, of = source(free[0][0]) if free else (1, None)
+            axis = int(bool(free) and free[0][1])
             for result in action.results:
                 if result is not None:
                     length = Grow(node=action.node, context="", rows=rows, of=of)
@@ -184,8 +192,10 @@ def prepares_of(actions: tuple[Action, ...], signatures: Signatures) -> tuple[Pr
                         context=context,
                         rows=rows * passes,
                         of=of,
+                        axis=axis,
                         kept=kept,
                         advance=advance,
+                        index=action.index,
                     )
                 )
 

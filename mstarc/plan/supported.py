@@ -13,7 +13,3 @@ def check_supported(program: Program) -> None:
     for stream in program.streams:
         if any(not lane.type.is_static for lane in lanes_of(stream)):
             raise not_built("a stream whose items have no fixed size", stream.span)
-    for node in program.nodes:
-        for context in node.contexts:
-            if context.count is not None:
-                raise not_built(f"an array of contexts, as `{context.name}`,", node.span)

@@ -120,9 +120,15 @@ def results_text(results: tuple[Value | None, ...]) -> str:
 
 
 def call_text(call: Call) -> str:
-    """`token = lm.step(token)`, without its context."""
+    """`token = lm.step(token)`, without its context, unless it is one of an array."""
     arguments = ", ".join(map(spec_expr, call.arguments))
-    return f"{results_text(call.results)}{call.node}.{call.op}({arguments})"
+    on = f" on {at(call.context or '', call.index)}" if call.index is not None else ""
+    return f"{results_text(call.results)}{call.node}.{call.op}({arguments}){on}"
+
+
+def at(context: str, index: Expr | None) -> str:
+    """`main`, or `dream[2]`."""
+    return context if index is None else f"{context}[{spec_expr(index)}]"
 
 
 def send_text(send: Send) -> str:

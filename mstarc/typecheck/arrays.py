@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from mstarc.diagnostics import Diagnostic, Label
 from mstarc.syntax import ast
+from mstarc.typecheck.dims import Dim, DimVar, constant
 from mstarc.typecheck.environment import Env
 from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import static_dim
@@ -52,6 +53,39 @@ def _check_range(ref: ast.ContextRef, index: ast.Expr, info: ContextInfo, state:
     if info.decl is not None:
         diagnostic = diagnostic.label(info.decl.span, "declared here")
     state.sink.report(diagnostic)
+
+
+def check_count(count: ast.Expr, state: State) -> None:
+    """Refuse (MS0327) an array whose largest size is not known, or that may be empty."""
+
+    def bound(var: DimVar, end: int) -> Dim | None:
+        option = state.options.get(var.name)
+        if option is None or option.domain is None or option.domain[0] != "range":
+            return None
+        value = option.domain[1][end]
+        return constant(value) if isinstance(value, int) else None
+
+    size = static_dim(count, state)
+    if size is None:
+        return
+    most = size.replace(lambda var: bound(var, 1)).value
+    least = size.replace(lambda var: bound(var, 0)).value
+    if most is None:
+        message, label = "an array of contexts has a largest size", "nothing bounds this"
+        help_ = "give the option a range: `opt n : int = 4 in 1 .. 16`"
+    elif least is not None and least < 1:
+        message, label = "an array of contexts has at least one", f"this may be {least}"
+        help_ = "let the option's range begin with 1"
+    else:
+        return
+    state.sink.report(
+        Diagnostic(
+            code="MS0327",
+            message=message,
+            primary=Label(span=count.span, text=label),
+            helps=(help_,),
+        )
+    )
 
 
 def check_fork(fork: ast.Fork, contexts: tuple[ContextInfo, ...], state: State) -> None:

@@ -7,6 +7,7 @@ from typing import get_args
 from mstarc.diagnostics import Diagnostic, Label
 from mstarc.names.scope import report_unknown
 from mstarc.syntax import ast
+from mstarc.typecheck.arrays import check_count
 from mstarc.typecheck.constants import evaluate
 from mstarc.typecheck.environment import Env
 from mstarc.typecheck.ops import check_op
@@ -296,7 +297,15 @@ def _contexts(node: ast.NodeDecl, state: State) -> tuple[ContextInfo, ...]:
     for symbol in declared.values():
         decl = symbol.of(ast.ContextDecl)
         if decl.count is not None:
-            values.whole_number(decl.count, Env(), "how many contexts there are")
+            if values.whole_number(decl.count, Env(), "how many contexts there are"):
+                check_count(decl.count, state)
+            if decl.cross is not None:
+                state.error(
+                    "MS0327",
+                    decl.span,
+                    "a cross-attention cache is one context",
+                    f"`{symbol.name}` is an array",
+                )
         cross = None
         if decl.cross is not None:
             value = evaluate(decl.cross, state.config, state.resolved, state.sink)

@@ -259,9 +259,7 @@ class DoneStep:
     closes: tuple[str, ...] = ()
 
 
-Step = (
-    DeviceStep | HostStep | BranchStep | MarkStep | HopStep | SpreadStep | JoinStep | DoneStep
-)
+Step = DeviceStep | HostStep | BranchStep | MarkStep | HopStep | SpreadStep | JoinStep | DoneStep
 
 
 # Streams
@@ -340,6 +338,14 @@ class Sampler:
     allow: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextArray:
+    """Contexts of one name: how many a request has (a number, or an option's name), at most."""
+
+    count: int | str
+    most: int
+
+
 # What the runtime hands to generated code
 
 
@@ -357,6 +363,9 @@ class Batch(Protocol):
 
     def option(self, name: str) -> Tensor:
         """An option of each row's request: f32[B], i64[B], or bool[B]."""
+
+    def chosen(self, name: str, passes: "Passes | None" = None) -> Sequence[int]:
+        """A whole number among each request's options; of a tuple, the entry of its pass."""
 
     def full(self, value: int | float, dtype: str) -> Tensor:
         """One number in every row: [B]."""
@@ -419,8 +428,8 @@ class Values(Protocol):
 
     def put(self, batch: Batch, value: Tensor) -> None: ...
 
-    def lengths(self, batch: Batch) -> Sequence[int]:
-        """Rows of each request."""
+    def lengths(self, batch: Batch, axis: int = 0) -> Sequence[int]:
+        """Rows of each request: how long its value is there."""
 
     def numbers(self, batch: Batch) -> Sequence[int]:
         """The value of each request, which is one whole number that the host knows."""
@@ -504,6 +513,10 @@ class Table(Protocol):
 class KVNode(Protocol):
     """A node with KV contexts. Its ops are attributes: `op(batch, *arguments, context=…)`.
 
+    A call on an array of contexts says in `over` of each argument whether it has an entry a context
+    (`each`) or is `shared` by all, and whether it is `rows` of the call, as results are that `rows`
+    names. Its arguments and results have a leading dim of one entry a request, then the contexts'.
+
     `grow`, `peek`, `fork` and `clear` stand in a step's `prepare`, in the order of the spec; the
     forks and clears of a node in front of its calls. `context` names one that is not the first.
     """
@@ -514,20 +527,38 @@ class KVNode(Protocol):
         rows: int | Sequence[int],
         context: str | None = None,
         advance: int | Sequence[int] | None = None,
+        index: int | Sequence[int] | None = None,
     ) -> None:
         """Room for that many more rows a request, before the step is launched.
 
-        `context`: not the first one. Positions move by `advance` instead of by the rows.
+        `context`: not the first one. Positions move by `advance` instead of by the rows. Of an
+        array, in each of its contexts, or in that at `index`.
         """
 
-    def peek(self, batch: Batch, rows: int | Sequence[int], context: str | None = None) -> None:
+    def peek(
+        self,
+        batch: Batch,
+        rows: int | Sequence[int],
+        context: str | None = None,
+        index: int | Sequence[int] | None = None,
+    ) -> None:
         """Room for rows that only their own call attends, and that do not stay."""
 
-    def fork(self, batch: Batch, source: str, target: str) -> None:
-        """Lets `target` hold what `source` holds, on the same pages until one of them writes."""
+    def fork(
+        self,
+        batch: Batch,
+        source: str,
+        target: str,
+        source_index: int | Sequence[int] | None = None,
+        target_index: int | Sequence[int] | None = None,
+    ) -> None:
+        """Lets `target` hold what `source` holds, on the same pages until one of them writes.
 
-    def clear(self, batch: Batch, context: str) -> None:
-        """Empties a context."""
+        All of an array that has no index: each like the source, or like its entry of one as long.
+        """
+
+    def clear(self, batch: Batch, context: str, index: int | Sequence[int] | None = None) -> None:
+        """Empties a context, or all of an array."""
 
     def release(self, slot: int) -> None: ...
 
@@ -561,6 +592,7 @@ class Builder(Protocol):
         heads: int,
         head_dim: int,
         contexts: tuple[str, ...],
+        arrays: Mapping[str, ContextArray] = ...,
         cross: Mapping[str, int],
         masks: Mapping[str, str],
         writes: Mapping[str, str],

@@ -14,7 +14,7 @@ import numpy as np
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.kv_cache import KVEngine
 from mstarc_runtime.host_stepping import HostStepper, Targets
-from mstarc_runtime.kvcache.errors import ContextFull, OutOfPages
+from mstarc_runtime.kvcache.errors import ContextError, OutOfPages
 from mstarc_runtime.landing import Landing
 from mstarc_runtime.plan_api import Again, DeviceStep, HostStep
 from mstarc_runtime.scheduler import Group, Station
@@ -287,7 +287,7 @@ class Stepper:
             self._shrink(batch)
             self._starve(station, batch)
             return False
-        except ContextFull as error:
+        except ContextError as error:
             self._shrink(batch)
             self._retreat(station, batch)
             self._worker.fail(error.slot, error, step)

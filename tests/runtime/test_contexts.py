@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mstarc_runtime.engine.arrays import ContextArrays
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.kv_cache import (
     GREEDY,
@@ -57,6 +58,7 @@ def engine() -> KVEngine:
         backend=reference_attention(cache),
         samplers=states,
         settings=(GREEDY,),
+        arrays=ContextArrays({}, cache),
         ops=op_plans(
             {"step": "causal", "read": "full", "look": "full"},
             {"step": "main", "read": "main"},

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mstarc.ir.chunks import Chunk, Closed, Cursor, History, Marked, next_event, next_item
 from mstarc.ir.graph import Node, Policy, Tail
-from mstarc.ir.interpret.toys import Rows, Toys, digest, sizes_of
+from mstarc.ir.interpret.toys import Rows, digest, sizes_of
 from mstarc_runtime import plan_api
 
 if TYPE_CHECKING:
@@ -82,6 +82,10 @@ class ToyOps:
         parts = [v if isinstance(v, tuple) else (v,) for v in map(plain, values)]
         return Row(tuple(item for part in parts for item in part))
 
+    def repeat(self, value: Any, times: int) -> Row:
+        assert isinstance(times, int)
+        return Row((plain(value),) * times)
+
 
 @dataclass(slots=True, kw_only=True)
 class ToyBatch:
@@ -102,6 +106,10 @@ class ToyBatch:
 
     def option(self, name: str) -> Row:
         return Row(self.request.options[name])
+
+    def chosen(self, name: str, passes: "ToyPasses | None" = None) -> list[int]:
+        entry = self.request.options[name]
+        return [entry if passes is None else entry[passes.number(0)]]
 
     def full(self, value: Any, dtype: str) -> Row:
         assert dtype in ("i64", "f32", "bool")
@@ -166,8 +174,9 @@ class Kept:
     def set(self, job: ToyJob, value: Any) -> None:
         self.held = [plain(value)]
 
-    def lengths(self, batch: ToyBatch) -> list[int]:
-        return [len(self.value())]
+    def lengths(self, batch: ToyBatch, axis: int = 0) -> list[int]:
+        value = self.value()
+        return [len(value[0] if axis else value)]
 
     def numbers(self, batch: ToyBatch) -> list[int]:
         assert isinstance(self.value(), int)
@@ -278,34 +287,74 @@ class ToyOutbox:
         self.request.rings[self.name].append(*arguments, **settings)
 
 
+def one_of(index: Any) -> int:
+    """The index of the one request."""
+    return index if isinstance(index, int) else int(index[0])
+
+
+def entries_of(given: list[Any], over: tuple[str, ...], at: int) -> list[Any]:
+    """The arguments of a call on one context of an array."""
+    return [v[at] if o.startswith("each") else v for v, o in zip(given, over, strict=True)]
+
+
 class ToyNode:
     """Ops whose results depend on all that they saw; its contexts live on its rank."""
 
-    def __init__(self, node: Node, toys: Toys) -> None:
+    def __init__(self, node: Node, request: "ToyRequest") -> None:
         self.node = node
-        self.toys = toys
+        self.toys = request.toys
+        self.request = request
+        self.arrays: dict[str, int] = {}
+        self.chosen: dict[str, int | None] = {}
         self.contexts: dict[str, Rows] = {}
         self.state: list[int] = []
         self.room: dict[str, int] = {}
 
     def grow(
-        self, batch: ToyBatch, rows: Any, context: str | None = None, advance: Any = None
+        self,
+        batch: ToyBatch,
+        rows: Any,
+        context: str | None = None,
+        advance: Any = None,
+        index: Any = None,
+        what: str = "",
     ) -> None:
-        name = context or self.first
+        self.chosen[context or self.first] = None if index is None else one_of(index)
         count = rows if isinstance(rows, int) else sum(rows)
-        self.room[name] = self.room.get(name, 0) + count
+        for name in self.named(context or self.first, index):
+            self.room[f"{what}{name}"] = self.room.get(f"{what}{name}", 0) + count
 
-    def peek(self, batch: ToyBatch, rows: Any, context: str | None = None) -> None:
-        name = f"peek {context or self.first}"
-        count = rows if isinstance(rows, int) else sum(rows)
-        self.room[name] = self.room.get(name, 0) + count
+    def peek(
+        self, batch: ToyBatch, rows: Any, context: str | None = None, index: Any = None
+    ) -> None:
+        self.grow(batch, rows, context, index=index, what="peek ")
 
-    def fork(self, batch: ToyBatch, source: str, target: str) -> None:
-        rows = self.contexts.setdefault(source, Rows()).rows
-        self.contexts[target] = Rows(list(rows))
+    def fork(
+        self,
+        batch: ToyBatch,
+        source: str,
+        target: str,
+        source_index: Any = None,
+        target_index: Any = None,
+    ) -> None:
+        sources, targets = self.named(source, source_index), self.named(target, target_index)
+        sources = sources * len(targets) if len(sources) == 1 else sources
+        for one, other in zip(sources, targets, strict=True):
+            self.contexts[other] = Rows(list(self.contexts.setdefault(one, Rows()).rows))
 
-    def clear(self, batch: ToyBatch, context: str) -> None:
-        self.contexts[context] = Rows()
+    def clear(self, batch: ToyBatch, context: str, index: Any = None) -> None:
+        for name in self.named(context, index):
+            self.contexts[name] = Rows()
+
+    def named(self, context: str, index: Any = None) -> list[str]:
+        """A context, one of an array, or all of an array."""
+        if context not in self.arrays:
+            assert index is None
+            return [context]
+        if index is None:
+            return [f"{context}[{at}]" for at in range(self.arrays[context])]
+        assert 0 <= one_of(index) < self.arrays[context]
+        return [f"{context}[{one_of(index)}]"]
 
     @property
     def first(self) -> str:
@@ -319,12 +368,27 @@ class ToyNode:
         if op is None:
             raise AttributeError(name)
 
-        def call(*arguments: Any, context: str | None = None) -> Any:
+        def call(
+            *arguments: Any, context: str | None = None, over: Any = None, rows: Any = ()
+        ) -> Any:
             device = self.node.engine != "host"
             given = [plain(argument) for argument in (arguments[1:] if device else arguments)]
+            if over is None:
+                results = one(given, context, self.chosen.get(context or self.first))
+            else:
+                assert context is not None
+                each = [
+                    one(entries_of(given, over, at), context, at)
+                    for at in range(self.arrays[context])
+                ]
+                results = [tuple(column) for column in zip(*each, strict=True)]
+            wrapped = [Row(value) if device else value for value in results]
+            return wrapped[0] if len(wrapped) == 1 else tuple(wrapped)
 
+        def one(given: list[Any], context: str | None, index: int | None) -> list[Any]:
             def meant(name: str) -> str:
-                return context or name if name == self.first else name
+                name = context or name if name == self.first else name
+                return f"{name}[{index}]" if name in self.arrays else name
 
             written, seen = list(map(meant, op.writes)), list(map(meant, op.reads))
             held = [tuple(self.contexts.setdefault(c, Rows()).rows) for c in (*written, *seen)]
@@ -341,12 +405,10 @@ class ToyNode:
                 if name.removeprefix("peek ") not in cross:
                     self.room[name] = self.room.get(name, 0) - count
                     assert self.room[name] >= 0, f"{self.node.name}.{op.name} has no room"
-            results = [
-                self.toys.value(result.type, digest(seed, index), sizes)
-                for index, result in enumerate(op.results)
+            return [
+                self.toys.value(result.type, digest(seed, at), sizes)
+                for at, result in enumerate(op.results)
             ]
-            wrapped = [Row(value) if device else value for value in results]
-            return wrapped[0] if len(wrapped) == 1 else tuple(wrapped)
 
         return call
 
@@ -384,9 +446,13 @@ class ToyBuilder:
         self.kept: dict[str, Kept] = {}
         self.nodes: dict[str, ToyNode] = {}
 
-    def node(self, name: str, **_: Any) -> ToyNode:
-        made = ToyNode(self.request.nodes[name], self.request.toys)
-        return self.nodes.setdefault(name, made)
+    def node(self, name: str, *, arrays: Any = None, **_: Any) -> ToyNode:
+        made = self.nodes.setdefault(name, ToyNode(self.request.nodes[name], self.request))
+        made.arrays = {
+            context: self.request.options.get(array.count, array.count)
+            for context, array in (arrays or {}).items()
+        }
+        return made
 
     kv_cache = stateless = host = node
 

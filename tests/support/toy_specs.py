@@ -52,13 +52,24 @@ node small : kv_cache {
   op at(token: i64, depth: int) -> (next: i64)  attends causal  writes
 }
 """,
+    "wide": """
+node wide : kv_cache {
+  impl "toy:Wide"
+  kv { layers = 1, heads = 1, head_dim = 8 }
+  contexts main, dream[4], many[length + 1]
+  op read(ids: i64[T]) -> (token: i64, rows: i64[T])  attends causal  writes
+  op step(token: i64, seed: i64) -> (next: i64)  attends causal  writes
+  op glance(token: i64) -> (seen: i64)  attends causal  reads
+  op best(tokens: i64[4]) -> (token: i64)  attends causal  writes
+}
+""",
 }
 
 
 SPLITS: Mapping[str, Mapping[str, int]] = {
-    "together": {"tok": 0, "enc": 0, "lm": 0, "small": 0},
-    "one_apart": {"tok": 0, "enc": 0, "lm": 0, "small": 1},
-    "all_apart": {"tok": 2, "enc": 0, "lm": 1, "small": 3},
+    "together": {"tok": 0, "enc": 0, "lm": 0, "small": 0, "wide": 0},
+    "one_apart": {"tok": 0, "enc": 0, "lm": 0, "small": 1, "wide": 1},
+    "all_apart": {"tok": 2, "enc": 0, "lm": 1, "small": 3, "wide": 1},
 }
 
 

@@ -123,6 +123,7 @@ def _kv_arguments(node: NodePlan, names: _Names) -> list[str]:
         f"heads={names.setting(settings['heads'])}",
         f"head_dim={names.setting(settings['head_dim'])}",
         f"contexts={pyrepr(tuple(context.name for context in plain))}",
+        *_arrays(node, names),
         f"cross={pyrepr({c.name: c.cross for c in contexts if c.cross is not None})}",
         _dict("masks", [(op.name, _mask(op.mask)) for op in ops if op.mask is not None]),
         _dict("writes", [(op.name, name) for op in ops for name in _written(op, plain)[:1]]),
@@ -132,6 +133,16 @@ def _kv_arguments(node: NodePlan, names: _Names) -> list[str]:
         f"pages={node.pool.pages}",
         f"page_tokens={node.pool.page_tokens}",
     ]
+
+
+def _arrays(node: NodePlan, names: _Names) -> list[str]:
+    """Which contexts are arrays: how many a request has, and the most of any."""
+    items = []
+    for array in node.arrays:
+        names.api.add("ContextArray")
+        arguments = [f"count={names.setting(array.count)}", f"most={array.most}"]
+        items.append((pyrepr(array.context), f"ContextArray({', '.join(arguments)})"))
+    return [f"arrays={layout_dict(items, _DEPTH + 4, before=7, after=1)}"] if items else []
 
 
 def _written(op: Op, plain: list[Context]) -> list[str]:

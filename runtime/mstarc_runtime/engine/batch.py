@@ -33,6 +33,7 @@ from mstarc_runtime.streaming.counts import Slots
 
 if TYPE_CHECKING:
     from mstarc_runtime.engine.options import OptionTable
+    from mstarc_runtime.engine.passes import LoopPasses
     from mstarc_runtime.streaming.ring import Ring
 
 COLUMNS = 16
@@ -62,9 +63,9 @@ class StepBatch:
         self.flags = torch.zeros((bucket, COLUMNS), dtype=torch.bool, device=device)
         self.effects: list[Effect] = []
         self.chunks: dict[str, list[Chunk]] = {}
-        self.packed_lengths: list[int] | None = None
         # Items at the beginning of each row's chunk of `left_context` that are not new.
         self.old = 0
+        self.packed_lengths: list[int] | None = None
         self.growth: dict[tuple[str, str], list[int]] = {}
         self.contexts: dict[Any, Any] = {}
         self.stacked_from: set[str] = set()
@@ -149,9 +150,9 @@ class StepBatch:
     def set_chunks(self, ring: "Ring", chunks: list[Chunk]) -> None:
         """What this run reads of a stream: one chunk a row."""
         self.chunks[ring.name] = chunks
-        length = chunks[0].length
         if ring.policy.kind == "left_context":
             self.old = chunks[0].context
+        length = chunks[0].length
         self._lengths[ring.name] = length
         if any(chunk.length != length for chunk in chunks):
             self._lengths[ring.name] = -1
@@ -203,6 +204,15 @@ class StepBatch:
 
     def option(self, name: str) -> Tensor:
         return self._options.take(name, self.device_slots)
+
+    def chosen(self, name: str, passes: "LoopPasses | None" = None) -> Sequence[int]:
+        if passes is None:
+            return [int(self._options.value(slot, name)) for slot in self.slot_list]
+        numbers = passes.numbers(self.slots).tolist()
+        return [
+            int(self._options.value(slot, name)[number])
+            for slot, number in zip(self.slot_list, numbers, strict=True)
+        ]
 
     def full(self, value: int | float, dtype: str) -> Tensor:
         return torch.full((self.bucket,), value, dtype=torch_dtype(dtype), device=self.device)

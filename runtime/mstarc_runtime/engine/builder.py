@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from mstarc_runtime.engine.arrays import ContextArrays, context_names
 from mstarc_runtime.engine.dtypes import torch_dtype
 from mstarc_runtime.engine.host import HostEngine
 from mstarc_runtime.engine.implementations import Implementations
@@ -27,7 +28,7 @@ from mstarc_runtime.engine.stateless import StatelessEngine
 from mstarc_runtime.engine.storage import Collector, Register, Values
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.layout import CacheLayout
-from mstarc_runtime.plan_api import Loop, Policy, Sampler, Weights
+from mstarc_runtime.plan_api import ContextArray, Loop, Policy, Sampler, Weights
 from mstarc_runtime.streaming.counts import LazyCounts
 from mstarc_runtime.streaming.outbox import Courier, Outbox
 from mstarc_runtime.streaming.ring import Ring, StreamListener
@@ -93,6 +94,7 @@ class RankBuilder:
         heads: int,
         head_dim: int,
         contexts: tuple[str, ...],
+        arrays: Mapping[str, ContextArray] = {},
         cross: Mapping[str, int],
         masks: Mapping[str, str],
         writes: Mapping[str, str],
@@ -113,7 +115,7 @@ class RankBuilder:
             page_size=page_tokens,
             slots=settings.slots,
             max_rows=min(settings.max_rows, pages * page_tokens),
-            contexts=contexts,
+            contexts=context_names(contexts, arrays),
             cross=cross,
         )
         cache = KVCache(layout, dtype=settings.dtype, device=settings.device)
@@ -132,6 +134,7 @@ class RankBuilder:
             ),
             settings=samplers,
             ops=op_plans(masks, writes, reads, samplers, op_sampler),
+            arrays=ContextArrays(arrays, cache),
         )
         self.parts.kv[name] = engine
         return engine

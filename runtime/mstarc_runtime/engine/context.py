@@ -11,7 +11,7 @@ Model code runs no control flow of a request and sees neither pages nor slots.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -214,6 +214,8 @@ class StepContext(_CacheContext):
 class PackedContext(_CacheContext):
     """One call of `counts[i]` rows of request `slots[i]`, which are counted as written.
 
+    They stand in `context`, or, where they are given, at `keys[i]`.
+
     `span`: by how much positions move instead of by the rows. Raises OutOfPages or ContextFull
     before anything was changed.
     """
@@ -227,12 +229,15 @@ class PackedContext(_CacheContext):
         slots: Slots,
         counts: NDArray[np.int64],
         context: str = "main",
+        keys: NDArray[np.int64] | None = None,
         mask: Mask = CAUSAL,
         keep: bool = True,
         span: int | NDArray[np.int64] | None = None,
     ) -> None:
         super().__init__(cache=cache, backend=backend, samplers=samplers, batch=slots.size)
-        self.rows: PackedRows = cache.packed_rows(slots, counts, context, keep=keep, span=span)
+        self.rows: PackedRows = cache.packed_rows(
+            slots, counts, context, keys=keys, keep=keep, span=span
+        )
         mirror = PackedMirror(self.rows, cache.device)
         self._attention = backend.plan_packed(self.rows, mirror, mask)
         self.positions = mirror.positions
@@ -247,3 +252,22 @@ class PackedContext(_CacheContext):
     def _host_row_slots(self) -> list[int]:
         slots: list[int] = self.rows.row_slots.tolist()
         return slots
+
+
+class ArrayContext(PackedContext):
+    """One call on `count` contexts of each request: a request for each of them."""
+
+    def __init__(self, *, count: int, **made: Any) -> None:
+        super().__init__(**made)
+        self._count = count
+
+    def sample(self, logits: Tensor, *, sampler: str = "default") -> Tensor:
+        # One after another, as separate calls would: a draw counts those before it.
+        state, slots, host = self._samplers[sampler], self._slots, self._host_slots()
+        drawn = [
+            state.sample(
+                logits[at :: self._count], slots[at :: self._count], host[at :: self._count]
+            )
+            for at in range(self._count)
+        ]
+        return torch.stack(drawn, dim=1).reshape(-1)

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from mstarc_runtime.attention.backend import AttentionBackend
 from mstarc_runtime.attention.mask import CAUSAL, FULL, PREFIX, Mask, frames
 from mstarc_runtime.attention.torch_reference import TorchAttention
+from mstarc_runtime.engine.arrays import ContextArrays, Index, gathered, spread
 from mstarc_runtime.engine.batch import StepBatch
-from mstarc_runtime.engine.context import PackedContext, StepContext
+from mstarc_runtime.engine.context import ArrayContext, PackedContext, StepContext
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.tables import CacheSnapshot
 from mstarc_runtime.layers.sampler import SamplerMode, SamplerState, SamplingSettings
@@ -62,11 +63,13 @@ class KVEngine:
     samplers: dict[str, SamplerState]
     settings: tuple[Sampler, ...]
     ops: Mapping[str, OpPlan]
+    arrays: ContextArrays
     _steps: dict[tuple[int, str, bool, int], StepContext] = field(default_factory=dict)
-    # Of the step at hand, by context: calls that have begun, rows attended but not kept, and by
-    # how much positions move.
+    # Of the step at hand, by context: calls that have begun, rows attended but not kept, where in
+    # the cache they stand, and by how much positions move.
     _next: dict[str, int] = field(default_factory=dict)
     _peeked: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    _keys: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     _spans: dict[str, int | NDArray[np.int64] | None] = field(default_factory=dict)
     _calls: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
@@ -76,6 +79,7 @@ class KVEngine:
         rows: int | Sequence[int],
         context: str | None = None,
         advance: int | Sequence[int] | None = None,
+        index: Index = None,
     ) -> None:
         """Raises OutOfPages or ContextFull; the rows that were counted are in `batch.growth`."""
         name = context or self.cache.layout.contexts[0]
@@ -84,44 +88,69 @@ class KVEngine:
             assert advance in (None, rows), f"step {batch.step.name}: positions move with rows"
             self._count_steps(batch, rows, name)
             return
-        counts = [rows] * batch.size if isinstance(rows, int) else list(rows)
-        keys = self.cache.tables.keys(batch.slots, self.cache.context_index(name))
-        self.cache.ensure(keys, np.array(counts, dtype=np.int64))
-        batch.growth[(self.name, name)] = counts
+        keys, counts = self._room(batch, rows, name, index)
+        batch.growth[(self.name, name)] = counts.tolist()
         self._spans[name] = (
             advance
             if advance is None or isinstance(advance, int)
-            else np.array(advance, dtype=np.int64)
+            else np.repeat(np.array(advance, dtype=np.int64), keys.size // batch.size)
         )
 
-    def peek(self, batch: StepBatch, rows: int | Sequence[int], context: str | None = None) -> None:
+    def _room(
+        self, batch: StepBatch, rows: int | Sequence[int], context: str, index: Index
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where a packed call's rows stand, and how many of them there: there is room."""
+        keys = self._keys[context] = self.arrays.keys(batch.slots, context, index)
+        each = np.array([rows] * batch.size if isinstance(rows, int) else rows, dtype=np.int64)
+        counts = np.repeat(each, keys.size // batch.size)
+        self.cache.ensure(keys, counts)
+        return keys, counts
+
+    def peek(
+        self,
+        batch: StepBatch,
+        rows: int | Sequence[int],
+        context: str | None = None,
+        index: Index = None,
+    ) -> None:
         """Raises OutOfPages or ContextFull, and then nothing was changed."""
         name = context or self.cache.layout.contexts[0]
         if batch.step.rows == "one":
             assert rows == 1, f"step {batch.step.name}: one row is attended and not kept"
             self._step_context(batch.bucket, name, keep=False).prepare(batch.slots)
             return
-        counts = [rows] * batch.size if isinstance(rows, int) else list(rows)
-        keys = self.cache.tables.keys(batch.slots, self.cache.context_index(name))
-        self.cache.ensure(keys, np.array(counts, dtype=np.int64))
-        self._peeked[name] = np.array(counts, dtype=np.int64)
+        self._peeked[name] = self._room(batch, rows, name, index)[1]
 
-    def fork(self, batch: StepBatch, source: str, target: str) -> None:
+    def fork(
+        self,
+        batch: StepBatch,
+        source: str,
+        target: str,
+        source_index: Index = None,
+        target_index: Index = None,
+    ) -> None:
         """Lets `target` hold what `source` holds, copy-on-write."""
-        for slot in batch.slot_list:
-            self.cache.fork(slot, source, target)
+        for row, slot in enumerate(batch.slot_list):
+            sources = self.arrays.names(slot, source, source_index, row)
+            targets = self.arrays.names(slot, target, target_index, row)
+            if len(sources) == 1:
+                sources *= len(targets)
+            for one, other in zip(sources, targets, strict=True):
+                self.cache.fork(slot, one, other)
 
-    def clear(self, batch: StepBatch, context: str) -> None:
+    def clear(self, batch: StepBatch, context: str, index: Index = None) -> None:
         """Empties a context."""
-        for slot in batch.slot_list:
-            self.cache.release(slot, context)
+        for row, slot in enumerate(batch.slot_list):
+            for name in self.arrays.names(slot, context, index, row):
+                self.cache.release(slot, name)
 
     def shrink(self, batch: StepBatch) -> None:
         """Takes back the rows that `grow` has counted, for a step that did not run through."""
         for (name, context), counts in batch.growth.items():
             is_counted = batch.step.rows == "one" or (name, context) in batch.contexts
             if name == self.name and is_counted:
-                keys = self.cache.tables.keys(batch.slots, self.cache.context_index(context))
+                keys = self.arrays.keys(batch.slots, context, None)
+                keys = keys if batch.step.rows == "one" else self._keys[context]
                 span = None if batch.step.rows == "one" else self._spans.get(context)
                 back = None if span is None else -span
                 self.cache.advance(keys, -np.array(counts, dtype=np.int64), back)
@@ -136,6 +165,7 @@ class KVEngine:
 
     def admit(self, slot: int, options: Mapping[str, Any], seed: int) -> None:
         """Gives a slot to a request: its sampler settings and seed."""
+        self.arrays.admit(slot, options)
         for sampler in self.settings:
             self.samplers[sampler.name].admit(slot, _settings(sampler, options, seed))
 
@@ -160,9 +190,19 @@ class KVEngine:
 
         samplers, own = self.samplers, self.samplers[plan.sampler]
 
-        def call(batch: StepBatch, *arguments: Tensor, context: str | None = None) -> Any:
+        def call(
+            batch: StepBatch,
+            *arguments: Tensor,
+            context: str | None = None,
+            over: Sequence[str] | None = None,
+            rows: Sequence[int] = (),
+        ) -> Any:
             samplers[_DEFAULT] = own
             written = plan.context if context is None else context
+            if over is not None:
+                count = self.arrays.length(batch.slots, written)
+                whole = self._packed_context(batch, written, plan, count)
+                return gathered(method(whole, *spread(arguments, over, count)), rows, count)
             if batch.step.rows != "one":
                 return method(self._packed_context(batch, written, plan), *arguments)
             ordinal = 0
@@ -193,19 +233,23 @@ class KVEngine:
             self._steps[(bucket, context, keep, ordinal)] = made
         return made
 
-    def _packed_context(self, batch: StepBatch, context: str, plan: OpPlan) -> PackedContext:
+    def _packed_context(
+        self, batch: StepBatch, context: str, plan: OpPlan, count: int | None = None
+    ) -> PackedContext:
+        """The context of a packed call; with `count`, on so many contexts of each request."""
         counts = np.array(batch.growth[(self.name, context)], dtype=np.int64) if plan.keep else None
-        made = PackedContext(
-            cache=self.cache,
-            backend=self.backend,
-            samplers=self.samplers,
-            slots=batch.slots,
-            counts=self._peeked[context] if counts is None else counts,
-            context=context,
-            mask=plan.mask,
-            keep=plan.keep,
-            span=self._spans.get(context) if plan.keep else None,
-        )
+        given: dict[str, Any] = {
+            "cache": self.cache,
+            "backend": self.backend,
+            "samplers": self.samplers,
+            "slots": np.repeat(batch.slots, count or 1),
+            "counts": self._peeked[context] if counts is None else counts,
+            "keys": self._keys[context],
+            "mask": plan.mask,
+            "keep": plan.keep,
+            "span": self._spans.get(context) if plan.keep else None,
+        }
+        made = PackedContext(**given) if count is None else ArrayContext(count=count, **given)
         if plan.keep:
             batch.contexts[(self.name, context)] = made
         return made

@@ -41,6 +41,10 @@ class OptionTable:
     def release(self, slot: int) -> None:
         self._values[slot] = {}
 
+    def value(self, slot: int, name: str) -> Any:
+        """An option of one request."""
+        return self._values[slot][name]
+
     def take(self, name: str, slots: Tensor) -> Tensor:
         """f32[B], i64[B] or bool[B]."""
         column = self._columns.get(name)

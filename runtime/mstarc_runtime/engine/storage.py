@@ -75,8 +75,8 @@ class Values:
         for row, slot in enumerate(batch.slot_list):
             self._items[slot] = value[row].clone()
 
-    def lengths(self, batch: StepBatch) -> Sequence[int]:
-        return [self.tensor(slot).shape[0] for slot in batch.slot_list]
+    def lengths(self, batch: StepBatch, axis: int = 0) -> Sequence[int]:
+        return [self.tensor(slot).shape[axis] for slot in batch.slot_list]
 
     def numbers(self, batch: StepBatch) -> Sequence[int]:
         return [int(self._items[slot]) for slot in batch.slot_list]

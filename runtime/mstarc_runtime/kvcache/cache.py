@@ -92,6 +92,8 @@ class KVCache:
 
     def fork(self, slot: int, source: str, target: str) -> None:
         """Makes `target` hold what `source` holds, copy-on-write; what it held is freed."""
+        if source == target:
+            return
         self.tables.fork(self.key(slot, source), self.key(slot, target))
 
     def snapshot(self) -> CacheSnapshot:
@@ -121,16 +123,19 @@ class KVCache:
         self,
         slots: Slots,
         counts: Counts,
-        context: str,
+        context: str = "main",
         *,
+        keys: Keys | None = None,
         keep: bool = True,
         span: Counts | int | None = None,
     ) -> PackedRows:
         """The arrays of one call of `counts[i]` rows of `slots[i]`, which it makes room for.
 
+        They stand in `context`, or, where they are given, at `keys[i]`.
         With `keep` the rows are counted as written. Raises OutOfPages or ContextFull, and then
         nothing was changed.
         """
-        keys = self.tables.keys(slots, self._contexts[context])
+        if keys is None:
+            keys = self.tables.keys(slots, self._contexts[context])
         self.ensure(keys, counts)
         return PackedRows.build(self.tables, slots, keys, counts, keep=keep, span=span)

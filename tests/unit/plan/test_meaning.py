@@ -319,6 +319,45 @@ machine listen {
 """,
     ),
     Toy(
+        name="an array of contexts",
+        text="""
+walk answer(ids: i64[T]) {
+  one, _ = wide.read(ids)
+  fork wide.dream = wide.main
+  alone = wide.step(one, 7) on dream[2]
+  fork wide.dream[0] = wide.dream[few]
+  loop length times as i carry tokens = repeat(alone, 4) {
+    tokens = wide.step(tokens, i) on dream
+    last = wide.step(alone, i) on dream[i % 4]
+    emit extra <- last
+  }
+  release wide.dream[1]
+  seen = wide.glance(tokens) on dream
+  release wide.dream
+  again = wide.step(one, one) on dream
+  first = wide.best(concat(seen[0:2], again[2:4]))
+  emit out <- first
+}
+machine go { state begin { ids = tok.ids(prompt)   run answer(ids)   next done } }
+""",
+    ),
+    Toy(
+        name="as many contexts as the request says",
+        text="""
+walk answer(ids: i64[T]) {
+  first, rows = wide.read(ids) on many
+  fork wide.dream[1] = wide.many[length]
+  loop 3 times as i carry tokens = first { tokens = wide.step(tokens, i) on many }
+  again, _ = wide.read(rows) on many
+  last = wide.step(again[0], 1) on dream[1]
+  emit out <- last
+  emit extra <- last
+  release wide.many
+}
+machine go { state begin { ids = tok.ids(prompt)   run answer(ids)   next done } }
+""",
+    ),
+    Toy(
         name="clauses, read by the host",
         text="""
 stream words : i64 chunk until(item in [5, 7], max = 4) tail short empty skip
