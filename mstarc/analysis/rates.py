@@ -45,6 +45,13 @@ def expected_runs(program: Program, options: Mapping[str, float] | None = None) 
     return counter.runs
 
 
+def expected_bound(
+    program: Program, bound: Expr, options: Mapping[str, float] | None = None
+) -> float:
+    """Passes of a loop with this bound, never less than none."""
+    return max(0.0, _Counter(program, options or {}).bound(bound))
+
+
 def new_items(policy: Policy) -> int:
     """Items that a full chunk hands over for the first time."""
     return policy.stride if policy.kind == "sliding" else policy.size
