@@ -72,7 +72,8 @@ def plan_memory(program: Program, context: PassContext) -> Program:
     kind = context.kind(placement.devices[0].kind)
     limits = replace(
         limits_of(context.deployment, kind),
-        requests=placement.max_requests,
+        # Run again, the pass counts for those that were asked for, not for those that fit.
+        requests=placement.max_requests if program.capacity is None else program.capacity.asked,
         tokens=placement.max_tokens,
     )
     pools = pool_needs(program, placement, limits, kind)
