@@ -37,6 +37,7 @@ from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.builder import RankBuilder, RankSettings
 from mstarc_runtime.engine.host import InlinePool
 from mstarc_runtime.engine.implementations import Implementations
+from mstarc_runtime.grouping import alone
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.step import StepRows
 from mstarc_runtime.loader import load_placement, load_plan, load_rank
@@ -246,11 +247,13 @@ def make_worker(
         executor=executor,
         policy=BatchPolicy(deterministic=False),
         device=settings.device,
+        connect=alone,
         build=lambda worker: (SmallBuilder if codec else EndlessBuilder)(
             settings,
             implementations,
             listener=worker,
             courier=worker.courier,
+            groups=worker.groups,
             attention=NullAttention,
         ),
     )

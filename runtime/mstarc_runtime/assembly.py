@@ -19,6 +19,7 @@ from mstarc_runtime.engine.kv_cache import BackendMaker, reference_attention
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts, load_rank
 from mstarc_runtime.plan_api import DeviceStep
+from mstarc_runtime.transport.collectives import ProcessGroup
 from mstarc_runtime.transport.mailbox import Mailbox
 from mstarc_runtime.weights.progress import Progress
 from mstarc_runtime.worker import RankPlan, Worker
@@ -69,6 +70,7 @@ def make_worker(
     progress: Progress,
     extras: Extras | None = None,
     implementations: Implementations | None = None,
+    sockets: Path | None = None,
 ) -> Worker:
     """A rank with its weights loaded. Fails with MS9008, MS9011 or MS91xx."""
     extras = extras or Extras()
@@ -85,12 +87,17 @@ def make_worker(
     )
     found = implementations or make_implementations(settings, progress, extras)
 
+    def connect(name: str, *, index: int, count: int) -> ProcessGroup:
+        assert sockets is not None, "ranks of a group are processes"
+        return ProcessGroup(sockets, name, index=index, count=count, device=device)
+
     def build(worker: Worker) -> RankBuilder:
         return RankBuilder(
             rank_settings,
             found,
             listener=worker,
             courier=worker.courier,
+            groups=worker.groups,
             attention=extras.attention,
         )
 
@@ -104,16 +111,23 @@ def make_worker(
             spec=plan.spec,
             is_alone=len(placement.processes) == 1,
             producers={name: route.producers for name, route in placement.streams.items()},
+            peers=_peers(placement, facts),
         ),
         mailbox=mailbox,
         pool=pool,
         executor=executor,
         policy=settings.policy(placement),
         device=device,
+        connect=connect,
         build=build,
     )
     executor.capture(worker)
     return worker
+
+
+def _peers(placement: PlacementFacts, facts: ProcessFacts) -> dict[int, int]:
+    """The process of each rank that exists in the same copy."""
+    return {other.rank: other.process for other in placement.processes if other.copy == facts.copy}
 
 
 def make_implementations(

@@ -102,6 +102,7 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
         name="audio-not-finite",
         summary="a recording's samples are no numbers",
     ),
+    CatalogueRow(code="MS9206", name="not-a-picture", summary="an image or a video can't be seen"),
     CatalogueRow(code="MS9210", name="unknown-input", summary="a plan takes no such input"),
     CatalogueRow(code="MS9211", name="missing-input", summary="a request lacks an input"),
     CatalogueRow(code="MS9212", name="unknown-option", summary="a plan has no such option"),
@@ -140,6 +141,9 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
     ),
     CatalogueRow(
         code="MS9310", name="too-many-requests", summary="more requests wait than the queue holds"
+    ),
+    CatalogueRow(
+        code="MS9311", name="group-lost", summary="a rank that holds a part of a node failed"
     ),
 )
 

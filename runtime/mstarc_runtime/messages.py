@@ -1,7 +1,8 @@
 """What processes of one run say to each other: tagged, versioned messages.
 
 Conductor → rank: Start, Release, Stop. Rank → conductor: Ready, Progress, Broken, StepOutput,
-HostOutput, MachineDone, Failed, Released. Rank → rank: Items, Closed, ReadTo, Moved.
+HostOutput, MachineDone, Failed, Released. Rank → rank: Items, Closed, ReadTo, Moved. Between the
+ranks of a node's group: NodeActions, Settle, Settled.
 
 A message is a small struct; tensors travel beside it as frames of raw bytes, described by a
 `Shape`. Nothing is pickled. `request` is a serial number that never comes twice, so that what
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from mstarc_runtime.engine.dtypes import dtype_name, torch_dtype
-from mstarc_runtime.plan_api import Audio, Media, Part, parts_in_order
+from mstarc_runtime.plan_api import Audio, Maybe, Media, Part, parts_in_order
 
 PROTOCOL = 1
 
@@ -25,8 +26,9 @@ Frame = bytes | memoryview
 
 
 class Shape(msgspec.Struct, array_like=True, frozen=True):
-    """What a frame holds: `kind` is tensor, array, audio (with `rate`), media, parts, or plain
-    (no frame). `plain` of parts describes each part; their frames lie one behind the other.
+    """What a frame holds: `kind` is tensor, maybe, array, audio (with `rate`), media, parts, or
+    plain (no frame). `plain` of parts describes each part; their frames lie one behind the other,
+    as do the value of a maybe and where it is there.
     """
 
     kind: str
@@ -200,6 +202,49 @@ class Moved(msgspec.Struct, tag="moved", array_like=True, frozen=True):
     left: dict[str, int]
 
 
+class NodeAction(msgspec.Struct, array_like=True, frozen=True):
+    """What a node's leader has done with the node: an operation of its engine, or a call of `op`.
+
+    `run` numbers the batches of the leader, whose rows are `slots` padded to `bucket` and begin
+    with `old` items of a chunk read before; -1 where it is about no batch.
+    """
+
+    kind: str
+    op: str
+    run: int
+    step: str
+    rows: str
+    slots: tuple[int, ...]
+    bucket: int
+    old: int
+    arguments: tuple[Shape, ...]
+    named: dict[str, Shape]
+
+
+class NodeActions(msgspec.Struct, tag="node", array_like=True, frozen=True):
+    """What a node's followers are to do as well, in order; a call is the last of them."""
+
+    node: str
+    number: int
+    actions: tuple[NodeAction, ...]
+
+
+class Settle(msgspec.Struct, tag="settle", array_like=True, frozen=True):
+    """A call has failed on the leader: how did it end on the others?"""
+
+    node: str
+    number: int
+
+
+class Settled(msgspec.Struct, tag="settled", array_like=True, frozen=True):
+    """How a call ended on a follower; `error` is empty where it did not fail."""
+
+    process: int
+    node: str
+    number: int
+    error: str
+
+
 Message = (
     Start
     | Release
@@ -217,6 +262,9 @@ Message = (
     | Closed
     | ReadTo
     | Moved
+    | NodeActions
+    | Settle
+    | Settled
 )
 
 _encoder = msgspec.msgpack.Encoder()
@@ -254,6 +302,9 @@ def pack_value(value: Any) -> tuple[Shape, bytes | None]:
         case Tensor():
             shape = Shape("tensor", dtype_name(value.dtype), tuple(value.shape))
             return shape, tensor_frame(value)
+        case Maybe(value=value, there=there):
+            shape = Shape("maybe", dtype_name(value.dtype), tuple(value.shape), there.numel())
+            return shape, tensor_frame(value) + tensor_frame(there)
         case np.ndarray():
             tensor = torch.from_numpy(np.ascontiguousarray(value))
             shape = Shape("array", dtype_name(tensor.dtype), tuple(tensor.shape))
@@ -278,6 +329,10 @@ def unpack_value(shape: Shape, frame: Frame | None) -> Any:
     assert frame is not None, "a value's frame is missing"
     if shape.kind == "media":
         return Media(kind=shape.plain, content=bytes(frame))
+    if shape.kind == "maybe":
+        end = len(frame) - shape.plain
+        there = tensor_of(frame[end:], "bool", (shape.plain,))
+        return Maybe(tensor_of(frame[:end], shape.dtype, shape.dims), there)
     if shape.kind == "parts":
         return _unpack_parts(shape, frame)
     tensor = tensor_of(frame, shape.dtype, shape.dims)

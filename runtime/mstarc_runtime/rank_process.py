@@ -64,6 +64,7 @@ def main(arguments: list[str]) -> int:
             pool=pool,
             settings=settings,
             progress=_Telling(mailbox, facts),
+            sockets=Path(sockets),
         )
         mailbox.send(CONDUCTOR, Ready(process, PROTOCOL))
         _work(worker, parent, Path(sockets))

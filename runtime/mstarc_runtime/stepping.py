@@ -13,6 +13,7 @@ import numpy as np
 
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.kv_cache import KVEngine
+from mstarc_runtime.grouping import GroupLost
 from mstarc_runtime.host_stepping import HostStepper, Targets
 from mstarc_runtime.kvcache.errors import ContextError, OutOfPages
 from mstarc_runtime.landing import Landing
@@ -34,6 +35,7 @@ class Stepper:
         self._worker = worker
         self._batches: dict[tuple[int, int], StepBatch] = {}
         self._sends: dict[int, Targets] = {}
+        self._prepared = 0
         self.landing = Landing(worker)
         self._host = HostStepper(worker, self.targets, self.landing)
 
@@ -70,6 +72,8 @@ class Stepper:
             return
         try:
             worker.executor.run(worker.rank, batch)
+        except GroupLost:
+            raise
         except Exception as error:
             self._run_alone(station, batch, error)
             return
@@ -176,6 +180,8 @@ class Stepper:
         worker = self._worker
         try:
             worker.executor.run(worker.rank, batch)
+        except GroupLost:
+            raise
         except Exception as error:
             self._run_alone(station, batch, error)
             return
@@ -275,6 +281,8 @@ class Stepper:
     def _prepare(self, station: Station, batch: StepBatch) -> bool:
         """Makes room for the step's rows; False if it can't run now, and then nobody has moved."""
         step = batch.step
+        self._prepared += 1
+        batch.number = self._prepared
         for loop in step.passes:
             batch.set_passes(loop, self._worker.parts.passes[loop].numbers(batch.slots))
         if step.prepare is None:
@@ -350,6 +358,8 @@ class Stepper:
                 alone.begin()
                 step.run(worker.rank, alone)
                 alone.end()
+            except GroupLost:
+                raise
             except Exception as own:
                 self._shrink(alone)
                 self._restore(step, alone)

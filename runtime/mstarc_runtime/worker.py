@@ -9,7 +9,9 @@ Start with `turn`. Not here: how a step runs (stepping), who waits where (schedu
 means for streams between ranks (courier).
 """
 
+import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -21,6 +23,7 @@ from mstarc_runtime.engine.builder import RankBuilder, RankParts, TorchOps
 from mstarc_runtime.engine.eager import Executor
 from mstarc_runtime.engine.host import HostPool
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.grouping import Connect, Groups
 from mstarc_runtime.kvcache.errors import ContextFull
 from mstarc_runtime.messages import (
     Closed,
@@ -28,10 +31,13 @@ from mstarc_runtime.messages import (
     Items,
     MachineDone,
     Marked,
+    Message,
     Moved,
+    NodeActions,
     ReadTo,
     Release,
     Released,
+    Settle,
     Start,
     Stop,
     unpack_value,
@@ -47,6 +53,7 @@ from mstarc_schedule.batching import BatchPolicy
 # that is on its way.
 _STARVE_TURNS = 8
 _STARVE_TURNS_AMONG_RANKS = 400
+_AWAIT_S = 0.05
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -84,6 +91,8 @@ class RankPlan:
     spec: str
     is_alone: bool
     producers: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    # The process of each rank of the same copy, itself included: those of its groups.
+    peers: Mapping[int, int] = field(default_factory=dict)
 
 
 class Worker:
@@ -98,6 +107,7 @@ class Worker:
         executor: Executor,
         policy: BatchPolicy,
         device: torch.device,
+        connect: Connect,
         build: Callable[["Worker"], RankBuilder],
     ) -> None:
         self.plan = plan
@@ -112,7 +122,11 @@ class Worker:
         self._early: dict[int, list[Parcel]] = {}
         self._last_request: dict[int, int] = {}
         self._idle_turns = 0
+        self._deferred: deque[Parcel] = deque()
         self.courier = RankCourier(self)
+        self.groups = Groups(
+            self, rank=plan.rank, process=plan.process, peers=plan.peers, connect=connect
+        )
         builder = build(self)
         self.parts: RankParts = builder.parts
         self.rank = plan.rank_class()
@@ -141,11 +155,27 @@ class Worker:
             self.stepper.run(station)
             did = True
         self.courier.flush()
+        self.groups.flush()
         if did:
             self._idle_turns = 0
         elif self.scheduler.starved():
             self._end_starvation()
         return did
+
+    def await_message(self, wanted: Callable[[Message], bool], timeout_s: float) -> Message | None:
+        """The first such message; what comes before it is handled later. None after the time."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            parcel = self.mailbox.receive()
+            if parcel is not None and wanted(parcel.message):
+                return parcel.message
+            if parcel is not None:
+                self._deferred.append(parcel)
+                continue
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return None
+            self.mailbox.wait(min(left, _AWAIT_S))
 
     def wait(self, timeout_s: float) -> None:
         """Until something arrives or a host job ends."""
@@ -220,16 +250,20 @@ class Worker:
             "host": {name: engine.held for name, engine in parts.host.items()},
             "courier": self.courier.held,
             "joins": self.router.held,
+            "served": self.groups.snapshot(),
         }
 
     def _receive(self) -> bool:
-        parcel = self.mailbox.receive()
+        parcel = self._next_parcel()
         if parcel is None:
             return False
         while parcel is not None:
             self._handle(parcel)
-            parcel = self.mailbox.receive()
+            parcel = self._next_parcel()
         return True
+
+    def _next_parcel(self) -> Parcel | None:
+        return self._deferred.popleft() if self._deferred else self.mailbox.receive()
 
     def _handle(self, parcel: Parcel) -> None:
         match parcel.message:
@@ -242,6 +276,8 @@ class Worker:
             case Items() | Marked() | Closed() | ReadTo() | Moved():
                 for single in self.courier.split(parcel):
                     self._handle_for_slot(single)
+            case NodeActions() | Settle():
+                self.groups.handle(parcel)
             case other:
                 raise AssertionError(f"a rank got a message of a conductor: {other}")
 

@@ -5,7 +5,9 @@ is a listener that keeps what a request makes.
 """
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,8 +23,10 @@ from mstarc_runtime.engine.eager import EagerExecutor, Executor
 from mstarc_runtime.engine.host import HostEngine, InlinePool
 from mstarc_runtime.engine.implementations import Implementations
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.layers.shard import Collectives
 from mstarc_runtime.loader import (
     Declared,
+    GroupFacts,
     LoadedPlan,
     MachineStart,
     PlacementFacts,
@@ -36,6 +40,7 @@ from mstarc_runtime.transport.mailbox import CONDUCTOR
 from mstarc_runtime.weights.progress import PlainProgress
 from mstarc_runtime.worker import RankPlan, Worker
 from mstarc_schedule.batching import BatchPolicy
+from tests.support.threaded_group import ThreadedGroup
 
 CPU = torch.device("cpu")
 
@@ -100,6 +105,7 @@ class Rig:
         via: Mapping[str, tuple[str, str, Any]] | None = None,
         numbers: Sequence[int] | None = None,
         copies: Mapping[int, int] | None = None,
+        groups: Sequence[tuple[int, ...]] = (),
         slots: int = 4,
         max_rows: int = 256,
         policy: BatchPolicy | None = None,
@@ -137,12 +143,13 @@ class Rig:
         )
         placement = PlacementFacts(
             name="test",
-            devices={rank: "cpu" for rank in numbers},
+            devices=dict.fromkeys(numbers, "cpu"),
             max_requests=slots,
             max_tokens=max_rows,
             machines={n: MachineStart(rank=r, step=s) for n, (r, s) in machines.items()},
             streams=routes,
             processes=processes,
+            groups=tuple(GroupFacts(node="", ranks=ranks, tp=len(ranks), sp=1) for ranks in groups),
         )
         network = LocalNetwork()
         self._outputs = frozenset(outputs)
@@ -164,6 +171,11 @@ class Rig:
         implementations = Implementations(
             cache_dir=Path("/nonexistent"), progress=PlainProgress(nowhere()), extra=models
         )
+        self._joined: dict[str, ThreadedGroup] = {}
+
+        def connect(name: str, *, index: int, count: int) -> Collectives:
+            return self._joined.setdefault(name, ThreadedGroup(count)).member(index)
+
         modules = dict(zip(numbers, ranks, strict=True))
         self.workers = [
             Worker(
@@ -176,19 +188,26 @@ class Rig:
                     spec="test.mstar",
                     is_alone=len(processes) == 1,
                     producers={name: route.producers for name, route in routes.items()},
+                    peers={f.rank: f.process for f in processes if f.copy == facts.copy},
                 ),
                 mailbox=network.mailbox(facts.process),
                 pool=InlinePool(),
                 executor=executor or EagerExecutor(),
                 policy=policy or BatchPolicy(deterministic=False),
                 device=CPU,
+                connect=connect,
                 build=lambda worker: RankBuilder(
-                    settings, implementations, listener=worker, courier=worker.courier
+                    settings,
+                    implementations,
+                    listener=worker,
+                    courier=worker.courier,
+                    groups=worker.groups,
                 ),
             )
             for facts in processes
         ]
         self.baseline = self.snapshot()
+        self.errors: list[BaseException] = []
 
     def submit(
         self, *, wants: frozenset[str] | None = None, seed: int = 0, **options: Any
@@ -203,6 +222,39 @@ class Rig:
         )
         listener = Collected()
         return self.conductor.submit(prepared, listener), listener
+
+    @contextmanager
+    def following(self, *numbers: int) -> Iterator[None]:
+        """While it lasts, these workers take turns in threads of their own."""
+        others = [self.workers[number] for number in numbers]
+        self.workers = [worker for worker in self.workers if worker not in others]
+        done = threading.Event()
+        self.errors = []
+
+        def work(worker: Worker) -> None:
+            try:
+                while not done.is_set():
+                    if not worker.turn():
+                        worker.wait(0.002)
+            except BaseException as error:
+                self.errors.append(error)
+                for group in self._joined.values():
+                    group.abort()  # as sockets do when a process ends
+
+        threads = [threading.Thread(target=work, args=(other,)) for other in others]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        except BaseException:
+            for group in self._joined.values():
+                group.abort()
+            raise
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+            self.workers = [*self.workers, *others]
 
     def turn(self) -> bool:
         did = False

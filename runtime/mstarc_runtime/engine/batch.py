@@ -65,6 +65,8 @@ class StepBatch:
         self.chunks: dict[str, list[Chunk]] = {}
         # Items at the beginning of each row's chunk of `left_context` that are not new.
         self.old = 0
+        # Which of the rank's batches this is, since it was prepared: for those who follow it.
+        self.number = 0
         self.packed_lengths: list[int] | None = None
         self.growth: dict[tuple[str, str], list[int]] = {}
         self.contexts: dict[Any, Any] = {}
@@ -213,6 +215,11 @@ class StepBatch:
             int(self._options.value(slot, name)[number])
             for slot, number in zip(self.slot_list, numbers, strict=True)
         ]
+
+    def count(self, name: str, index: int | None = None) -> int:
+        (slot,) = self.slot_list
+        value = self._options.value(slot, name)
+        return int(value if index is None else value[index])
 
     def full(self, value: int | float, dtype: str) -> Tensor:
         return torch.full((self.bucket,), value, dtype=torch_dtype(dtype), device=self.device)

@@ -4,8 +4,10 @@
 left when `build` is through. Weights are loaded here, so this is where start-up takes its time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -22,16 +24,35 @@ from mstarc_runtime.engine.kv_cache import (
     reference_attention,
     sampler_states,
 )
+from mstarc_runtime.engine.mirroring import (
+    Followers,
+    FollowingEngine,
+    LeadingKVEngine,
+    LeadingStatelessEngine,
+)
 from mstarc_runtime.engine.options import OptionTable
 from mstarc_runtime.engine.passes import LoopPasses, Table
 from mstarc_runtime.engine.stateless import StatelessEngine
-from mstarc_runtime.engine.storage import Collector, Register, Values
+from mstarc_runtime.engine.storage import Collector, Register, RowList, Values
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.layout import CacheLayout
+from mstarc_runtime.layers.shard import Shard
 from mstarc_runtime.plan_api import ContextArray, Loop, Policy, Sampler, Weights
 from mstarc_runtime.streaming.counts import LazyCounts
 from mstarc_runtime.streaming.outbox import Courier, Outbox
 from mstarc_runtime.streaming.ring import Ring, StreamListener
+
+
+class Grouping(Protocol):
+    """How a rank holds parts of nodes (`grouping`)."""
+
+    rank: int
+
+    def shard(self, ranks: Sequence[int], tp: int, sp: int) -> Shard: ...
+
+    def lead(self, node: str, ranks: Sequence[int]) -> Followers: ...
+
+    def serve(self, node: str, ranks: Sequence[int], engine: Any) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +79,7 @@ class RankParts:
     outboxes: dict[str, Outbox] = field(default_factory=dict)
     registers: dict[str, Register] = field(default_factory=dict)
     values: dict[str, Values] = field(default_factory=dict)
-    collectors: dict[str, Collector] = field(default_factory=dict)
+    collectors: dict[str, Collector | RowList] = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
     loops: dict[str, Loop] = field(default_factory=dict)
     passes: dict[str, LoopPasses] = field(default_factory=dict)
@@ -75,6 +96,7 @@ class RankBuilder:
         *,
         listener: StreamListener,
         courier: Courier,
+        groups: Grouping,
         attention: BackendMaker = reference_attention,
     ) -> None:
         self.parts = RankParts(options=OptionTable(slots=settings.slots, device=settings.device))
@@ -82,6 +104,7 @@ class RankBuilder:
         self._implementations = implementations
         self._listener = listener
         self._courier = courier
+        self._groups = groups
         self._attention = attention
 
     def kv_cache(
@@ -103,13 +126,18 @@ class RankBuilder:
         op_sampler: Mapping[str, str],
         pages: int,
         page_tokens: int,
-    ) -> KVEngine:
+        group: tuple[int, ...] = (),
+        tp: int = 1,
+        sp: int = 1,
+    ) -> KVEngine | FollowingEngine:
         settings = self._settings
         samplers = samplers or (GREEDY,)
-        module = self._module(name, impl, weights)
+        shard = self._groups.shard(group, tp, sp)
+        module = self._module(name, impl, weights, shard)
+        held = shard.kv_heads(heads)
         layout = CacheLayout(
             layers=layers,
-            kv_heads=heads,
+            kv_heads=held[1] - held[0],
             head_dim=head_dim,
             pages=pages,
             page_size=page_tokens,
@@ -120,11 +148,16 @@ class RankBuilder:
         )
         cache = KVCache(layout, dtype=settings.dtype, device=settings.device)
         vocab: int = getattr(module, "vocab_size", 0) or getattr(module, "vocabulary", 1)
-        engine = KVEngine(
+        make: Callable[..., KVEngine] = KVEngine
+        if self._leads(group):
+            make = partial(LeadingKVEngine, followers=self._groups.lead(name, group))
+        engine = make(
             name=name,
             module=module,
             cache=cache,
             backend=self._attention(cache),
+            shard=shard,
+            kv_heads=heads,
             samplers=sampler_states(
                 samplers,
                 slots=settings.slots,
@@ -136,13 +169,42 @@ class RankBuilder:
             ops=op_plans(masks, writes, reads, samplers, op_sampler),
             arrays=ContextArrays(arrays, cache),
         )
+        if self._serves(group):
+            return self._serve(name, group, engine)
         self.parts.kv[name] = engine
         return engine
 
-    def stateless(self, name: str, *, impl: str, weights: Weights) -> StatelessEngine:
-        engine = StatelessEngine(name, self._module(name, impl, weights))
+    def stateless(
+        self,
+        name: str,
+        *,
+        impl: str,
+        weights: Weights,
+        group: tuple[int, ...] = (),
+        tp: int = 1,
+        sp: int = 1,
+    ) -> StatelessEngine | FollowingEngine:
+        module = self._module(name, impl, weights, self._groups.shard(group, tp, sp))
+        if self._serves(group):
+            return self._serve(name, group, StatelessEngine(name, module))
+        engine = StatelessEngine(name, module)
+        if self._leads(group):
+            engine = LeadingStatelessEngine(name, module, self._groups.lead(name, group))
         self.parts.stateless[name] = engine
         return engine
+
+    def _leads(self, group: tuple[int, ...]) -> bool:
+        return len(group) > 1 and group[0] == self._groups.rank
+
+    def _serves(self, group: tuple[int, ...]) -> bool:
+        return len(group) > 1 and group[0] != self._groups.rank
+
+    def _serve(
+        self, name: str, group: tuple[int, ...], engine: KVEngine | StatelessEngine
+    ) -> FollowingEngine:
+        made = FollowingEngine(engine, self._settings.device)
+        self._groups.serve(name, group, made)
+        return made
 
     def host(self, name: str, *, impl: str, weights: Weights) -> HostEngine:
         engine = HostEngine(name, self._implementations.host(name, impl, weights))
@@ -188,8 +250,12 @@ class RankBuilder:
         return made
 
     def collector(
-        self, name: str, dtype: str, dims: tuple[int, ...], *, capacity: int
-    ) -> Collector:
+        self, name: str, dtype: str, dims: tuple[int, ...] | None, *, capacity: int
+    ) -> Collector | RowList:
+        if dims is None:
+            rows = RowList(name, capacity=capacity, slots=self._settings.slots)
+            self.parts.collectors[name] = rows
+            return rows
         made = Collector(
             name,
             dtype,
@@ -223,13 +289,14 @@ class RankBuilder:
         self.parts.passes[loop.name] = made
         return made
 
-    def _module(self, name: str, impl: str, weights: Weights) -> torch.nn.Module:
+    def _module(self, name: str, impl: str, weights: Weights, shard: Shard) -> torch.nn.Module:
         return self._implementations.module(
             name,
             impl,
             weights,
             dtype=self._settings.dtype,
             device=self._settings.device,
+            shard=shard,
         )
 
 
@@ -243,7 +310,24 @@ class TorchOps:
         return torch.stack(values, dim=1)
 
     def concat(self, *values: Tensor) -> Tensor:
-        return torch.cat([value if value.dim() > 1 else value[:, None] for value in values], dim=1)
+        rank = max(2, *(value.dim() for value in values))
+        return torch.cat([v if v.dim() == rank else v.unsqueeze(1) for v in values], dim=1)
 
     def repeat(self, value: Tensor, times: int) -> Tensor:
         return value.unsqueeze(1).expand(-1, times, *value.shape[1:])
+
+    def pick(self, value: Tensor, axis: int, index: Tensor) -> Tensor:
+        at = torch.where(index < 0, index + value.shape[axis], index)
+        return self._gathered(value, axis, at[:, None]).squeeze(axis)
+
+    def window(self, value: Tensor, axis: int, start: Tensor, length: int) -> Tensor:
+        at = torch.where(start < 0, start + value.shape[axis], start)
+        return self._gathered(value, axis, at[:, None] + torch.arange(length, device=value.device))
+
+    def _gathered(self, value: Tensor, axis: int, index: Tensor) -> Tensor:
+        """Entries along an axis at `index` [B, k]."""
+        shape = [1] * value.dim()
+        shape[0], shape[axis] = index.shape
+        sizes = list(value.shape)
+        sizes[axis] = index.shape[1]
+        return value.gather(axis, index.view(shape).expand(sizes))

@@ -18,6 +18,7 @@ from torch import nn
 
 import mstarc_runtime.models
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.layers.shard import WHOLE, Shard
 from mstarc_runtime.plan_api import Weights
 from mstarc_runtime.weights.fetch import fetch
 from mstarc_runtime.weights.load import load, read_config
@@ -47,13 +48,18 @@ class Implementations:
         *,
         dtype: torch.dtype,
         device: torch.device,
+        shard: Shard = WHOLE,
     ) -> nn.Module:
-        """A node's module with its weights, ready to run. Fails with MS9008 or MS91xx."""
+        """A node's module with its weights, or a part of it, ready to run.
+
+        Fails with MS9008, MS9012 or MS91xx.
+        """
         found = self._find(node, impl)
+        more = {"shard": shard} if _takes(found, node, impl, shard) else {}
         weights = self._chosen(node, weights)
         folder = fetch(weights.source, self.cache_dir, progress=self.progress)
         config = {**({} if folder is None else read_config(folder)), **weights.config}
-        built: nn.Module = found.build(config, dtype=dtype, device=device)
+        built: nn.Module = found.build(config, dtype=dtype, device=device, **more)
         with self.progress.step(f"loading weights of {node}", None):
             if folder is None:
                 randomise(built, seed=weights.seed, under=weights.under, device=device)
@@ -103,6 +109,26 @@ class Implementations:
                 helps=_near(module_name, class_name),
             )
         return found
+
+
+def _takes(found: Any, node: str, impl: str, shard: Shard) -> bool:
+    """Whether a class is to be told of its part. Fails with MS9012 where it takes none such."""
+    if shard.count == shard.sp_count == 1:
+        return False
+    kinds = getattr(found, "shards", ("tensor",))
+    can = "shard" in inspect.signature(found.build).parameters
+    for count, kind, key in (
+        (shard.count, "tensor", "tp_size"),
+        (shard.sp_count, "sequence", "sp_size"),
+    ):
+        if count > 1 and not (can and kind in kinds):
+            raise RuntimeFailure(
+                "MS9012",
+                f"node `{node}` is placed with `{key}` {count}, and `{impl}` takes no such part",
+                notes=["every rank would hold the whole node and compute all of it"],
+                helps=[f"place it with `{key}` 1, or as so many replicas"],
+            )
+    return True
 
 
 def _import_model(name: str) -> Any:

@@ -24,6 +24,7 @@ from mstarc_runtime.engine.context import ArrayContext, PackedContext, StepConte
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.tables import CacheSnapshot
 from mstarc_runtime.layers.sampler import SamplerMode, SamplerState, SamplingSettings
+from mstarc_runtime.layers.shard import WHOLE, Shard
 from mstarc_runtime.plan_api import Sampler
 
 _ONE = [1]
@@ -63,6 +64,9 @@ class KVEngine:
     samplers: dict[str, SamplerState]
     settings: tuple[Sampler, ...]
     ops: Mapping[str, OpPlan]
+    shard: Shard = WHOLE
+    # The whole node's, of which the cache holds the shard's.
+    kv_heads: int = 0
     arrays: ContextArrays
     _steps: dict[tuple[int, str, bool, int], StepContext] = field(default_factory=dict)
     # Of the step at hand, by context: calls that have begun, rows attended but not kept, where in

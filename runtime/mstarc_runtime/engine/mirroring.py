@@ -1,0 +1,198 @@
+"""Engines of nodes of which several ranks hold a part.
+
+A leading engine is one whose operations are noted for the other ranks; a following one does what
+was noted, on a batch that stands for the leader's. What both hold afterwards is the same, but for
+the part of each head or row that is theirs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mstarc_runtime.engine.kv_cache import KVEngine
+from mstarc_runtime.engine.stateless import StatelessEngine
+from mstarc_runtime.messages import NodeAction
+from mstarc_runtime.plan_api import Maybe
+from mstarc_runtime.streaming.counts import Slots
+
+# Operations on the contexts of a batch's rows, and on those of one slot.
+_OF_BATCH = ("grow", "peek", "fork", "clear", "shrink")
+_OF_SLOT = ("admit", "release", "export", "replace", "restore_sampler")
+
+
+class Followers(Protocol):
+    """The other ranks of a node's group (`grouping`)."""
+
+    def note(
+        self,
+        kind: str,
+        arguments: Sequence[Any],
+        named: Mapping[str, Any],
+        batch: Any = None,
+        op: str = "",
+    ) -> None: ...
+
+    def together(self, work: Callable[[], Any]) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirroredStep:
+    """What an engine asks of a batch's step."""
+
+    name: str
+    rows: str
+
+
+@dataclass(slots=True, kw_only=True)
+class MirroredBatch:
+    """A batch of the leader, as far as engines look at one."""
+
+    step: MirroredStep
+    bucket: int
+    slots: Slots
+    slot_list: list[int]
+    device: torch.device
+    old: int
+    growth: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    contexts: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return len(self.slot_list)
+
+
+class Notes:
+    """Makes the batches that a leader's actions are about.
+
+    Slots that stay the same are the same array: engines know their rows again by it.
+    """
+
+    def __init__(self) -> None:
+        self._run = -1
+        self._batch: MirroredBatch | None = None
+        self._slots: dict[tuple[str, int], Slots] = {}
+
+    def batch(self, action: NodeAction, device: torch.device) -> MirroredBatch:
+        if self._batch is None or action.run != self._run:
+            self._run = action.run
+            self._batch = MirroredBatch(
+                step=MirroredStep(name=action.step, rows=action.rows),
+                bucket=action.bucket,
+                slots=self._same(action),
+                slot_list=list(action.slots),
+                device=device,
+                old=action.old,
+            )
+        return self._batch
+
+    def _same(self, action: NodeAction) -> Slots:
+        wanted = (action.step, action.bucket)
+        known = self._slots.get(wanted)
+        if known is None or known.tolist() != list(action.slots):
+            known = self._slots[wanted] = np.array(action.slots, dtype=np.int64)
+        return known
+
+
+@dataclass(slots=True, kw_only=True)
+class LeadingKVEngine(KVEngine):
+    """A node with KV contexts whose other parts are on other ranks."""
+
+    followers: Followers
+
+    def grow(self, batch: Any, *given: Any, **named: Any) -> None:
+        KVEngine.grow(self, batch, *given, **named)
+        self.followers.note("grow", given, named, batch)
+
+    def peek(self, batch: Any, *given: Any, **named: Any) -> None:
+        KVEngine.peek(self, batch, *given, **named)
+        self.followers.note("peek", given, named, batch)
+
+    def fork(self, batch: Any, *given: Any, **named: Any) -> None:
+        KVEngine.fork(self, batch, *given, **named)
+        self.followers.note("fork", given, named, batch)
+
+    def clear(self, batch: Any, *given: Any, **named: Any) -> None:
+        KVEngine.clear(self, batch, *given, **named)
+        self.followers.note("clear", given, named, batch)
+
+    def shrink(self, batch: Any) -> None:
+        KVEngine.shrink(self, batch)
+        self.followers.note("shrink", (), {}, batch)
+
+    def admit(self, slot: int, options: Mapping[str, Any], seed: int) -> None:
+        KVEngine.admit(self, slot, options, seed)
+        self.followers.note("admit", (slot, dict(options), seed), {})
+
+    def release(self, slot: int) -> None:
+        KVEngine.release(self, slot)
+        self.followers.note("release", (slot,), {})
+
+    def _make_call(self, op: str) -> Callable[..., Any]:
+        call = KVEngine._make_call(self, op)
+
+        def led(batch: Any, *arguments: Any, **named: Any) -> Any:
+            self.followers.note("call", arguments, named, batch, op)
+            return self.followers.together(lambda: call(batch, *arguments, **named))
+
+        return led
+
+
+class LeadingStatelessEngine(StatelessEngine):
+    """A node without state whose other parts are on other ranks."""
+
+    def __init__(self, name: str, module: torch.nn.Module, followers: Followers) -> None:
+        super().__init__(name, module)
+        self._followers = followers
+
+    def __getattr__(self, op: str) -> Callable[..., Any]:
+        call = super().__getattr__(op)
+
+        def led(batch: Any, *arguments: Any) -> Any:
+            self._followers.note("call", arguments, {}, batch, op)
+            return self._followers.together(lambda: call(batch, *arguments))
+
+        self.__dict__[op] = led
+        return led
+
+
+class FollowingEngine:
+    """Does with a node's part what its leader has done with its own."""
+
+    def __init__(self, engine: KVEngine | StatelessEngine, device: torch.device) -> None:
+        self.device = device
+        self._engine = engine
+
+    def release(self, slot: int) -> None:
+        """What a request holds here is given back when the leader does it."""
+
+    def on_device(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value.to(self.device)
+        if isinstance(value, Maybe):
+            return Maybe(value.value.to(self.device), value.there.to(self.device))
+        return value
+
+    def follow(
+        self,
+        kind: str,
+        op: str,
+        batch: MirroredBatch | None,
+        arguments: Sequence[Any],
+        named: Mapping[str, Any],
+    ) -> None:
+        """One action. Its result is the leader's affair."""
+        if kind == "call":
+            getattr(self._engine, op)(batch, *arguments, **named)
+        elif kind in _OF_BATCH:
+            getattr(self._engine, kind)(batch, *arguments, **named)
+        else:
+            assert kind in _OF_SLOT, f"no engine does `{kind}`"
+            getattr(self._engine, kind)(*arguments, **named)
+
+    def held(self) -> Any:
+        """What requests hold here."""
+        return self._engine.snapshot() if isinstance(self._engine, KVEngine) else 0
