@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from mstarc.deployment.catalog import CATALOG, Devices, parse_devices
 from mstarc.deployment.model import Deployment, Group, Named, Number
-from mstarc.deployment.nodes import compose
+from mstarc.deployment.nodes import read_root
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
 from mstarc.source import SourceFile, Span
 
@@ -39,53 +39,8 @@ _WORDS = {
 
 def read_deployment(file: SourceFile, sink: DiagnosticSink) -> Deployment | None:
     """What the file says, or None after reporting what is wrong with it."""
-    # Loaded here: most commands read no deployment, and the import takes 20 ms.
-    import yaml
-
-    try:
-        root = compose(file.text)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        offset = mark.index if mark is not None else len(file.text)
-        problem = error.problem or "it is no YAML"
-        begun = error.context_mark.index if error.context_mark is not None else None
-        _report_text(file, sink, offset, problem, begun)
-        return None
-    except yaml.reader.ReaderError as error:
-        _report_text(file, sink, error.position, "a character that YAML does not allow")
-        return None
-    return _Reader(file, sink).deployment(root)
-
-
-def _report_text(
-    file: SourceFile, sink: DiagnosticSink, offset: int, problem: str, begun: int | None = None
-) -> None:
-    """Say where the text stops being YAML, and where what it stops in began."""
-
-    def span(start: int) -> Span:
-        start = min(start, len(file.text))
-        return Span(path=file.path, start=start, end=min(start + 1, len(file.text)))
-
-    diagnostic = Diagnostic(
-        code="MS0602",
-        message="the deployment file is no YAML",
-        primary=Label(span=span(offset), text=problem),
-    )
-    if begun is not None:
-        diagnostic = diagnostic.label(span(begun), "what is not finished begins here")
-    elif (line := _line_without_colon(file, offset)) is not None:
-        diagnostic = diagnostic.label(line, "a key ends with `:`")
-    sink.report(diagnostic)
-
-
-def _line_without_colon(file: SourceFile, offset: int) -> Span | None:
-    """The line before the one at `offset`, where it could be a key that lacks its colon."""
-    number = file.position(offset).line - 1
-    text = file.line_text(number) if number else ""
-    if ":" in text or not text.strip() or text.lstrip().startswith(("#", "-")):
-        return None
-    start = file.line_starts[number - 1]
-    return Span(path=file.path, start=start, end=start + len(text))
+    root = read_root(file, "MS0602", sink)
+    return None if root is None else _Reader(file, sink).deployment(root[0])
 
 
 class _Reader:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any, TypeAlias
 
-from mstarc.deployment.nodes import compose
+from mstarc.deployment.nodes import read_root, report_malformed
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
 from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
@@ -55,22 +55,17 @@ def read_sizes(file: SourceFile, sink: DiagnosticSink) -> SizesFile | None:
     """What the file says, or none after reporting (MS0009) what is wrong with it."""
     if file.path.endswith(".json"):
         return _read_checkpoint(file, sink)
-    # Loaded here: most commands read no sizes, and the import takes 20 ms.
+    root = read_root(file, "MS0009", sink)
+    if root is None:
+        return None
+    # Loaded here: a checkpoint's config.json needs it not, and the import takes 20 ms.
     import yaml
 
+    reader = _Reader(file, sink, yaml.SafeLoader(""))
     try:
-        root = compose(file.text)
-        reader = _Reader(file, sink, yaml.SafeLoader(""))
-        sizes = reader.sizes(root)
+        sizes = reader.sizes(root[0])
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        start = min(mark.index if mark is not None else len(file.text), len(file.text))
-        place = Span(path=file.path, start=start, end=min(start + 1, len(file.text)))
-        sink.error("MS0009", place, "the file of sizes is no YAML", error.problem or "")
-        return None
-    except yaml.reader.ReaderError as error:
-        place = Span(path=file.path, start=error.position, end=error.position + 1)
-        sink.error("MS0009", place, "the file of sizes is no YAML", "a character it does not allow")
+        report_malformed(file, error, "MS0009", sink)
         return None
     return None if reader.failed else sizes
 

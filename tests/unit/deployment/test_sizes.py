@@ -44,15 +44,20 @@ def test_a_config_json_is_read_as_json() -> None:
 @pytest.mark.parametrize(
     ("text", "path", "message", "under"),
     [
-        ("a: [", "s.yaml", "the file of sizes is no YAML", ""),
-        ("a: \x00", "s.yaml", "the file of sizes is no YAML", "\x00"),
+        ("a: [", "s.yaml", "a `[` is never closed", "["),
+        ("a: \x00", "s.yaml", "a character that YAML does not allow", "\x00"),
         ("wieghts: {}", "s.yaml", "a file of sizes has no key `wieghts`", "wieghts"),
         ("config: 3", "s.yaml", "`config` is written as keys and values", "3"),
         ("config: {a: {b: 1}}", "s.yaml", "a config value is a number", "{b: 1}"),
         ("weights: {lm: {sead: 1}}", "s.yaml", "the weights of `lm` has no key", "sead"),
         ("weights: {lm: {seed: x}}", "s.yaml", "`seed` is a whole number", "x"),
         ("config: {a: 1, a: 2}", "s.yaml", "`a` is given twice", "a"),
-        ("config: {a: !!python/object:os.x 1}", "s.yaml", "the file of sizes is no YAML", "!"),
+        (
+            "config: {a: !!python/object:os.x 1}",
+            "s.yaml",
+            "`!!python/object:os.x` means nothing here",
+            "!!python/object:os.x",
+        ),
         ("[1]", "config.json", "the file is no checkpoint's config.json", "["),
         ("{", "config.json", "the file is no checkpoint's config.json", ""),
     ],
