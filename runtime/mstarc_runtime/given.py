@@ -1,6 +1,7 @@
 """What a person gives for an input → the value that a plan takes.
 
-`text` is a string or a file's content, `audio` a file's samples, `image`, `video` and `action` a
+`text` is a string or a file's content, `audio` a file's samples (at the rate that the plan names,
+or its own), `image`, `video` and `action` a
 file's bytes as they are (their host op decodes them), `tensor` nested lists of numbers. An input of
 several parts is a list, each a text or an object of its kind, with a role if it is not the user's:
 
@@ -67,6 +68,8 @@ def _one(name: str, kind: str, given: Any, folder: Path) -> Read:
     if not isinstance(file, str) or "\0" in file:
         raise _unfit(name, kind, given)
     path = folder / file
+    if kind == "audio":
+        return read_audio(path, None)
     if kind.startswith("audio("):
         return read_audio(path, int(kind[len("audio(") : -1]))
     if kind == "text":

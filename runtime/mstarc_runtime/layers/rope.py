@@ -114,3 +114,29 @@ class Rope:
             radians = torch.outer(positions, frequencies(self.settings))
             self._tables[device] = (radians.cos().to(device), radians.sin().to(device))
         return self._tables[device]
+
+
+class AxesRope(Rope):
+    """Positions of several axes, as those of an image's rows: each pair follows one of them.
+
+    `sections` says how many pairs an axis has. They lie interleaved: pairs 1, 4, 7, … follow the
+    second axis and 2, 5, 8, … the third, as many as their sections say; all others the first.
+    """
+
+    def __init__(self, settings: RopeSettings, sections: tuple[int, int, int]) -> None:
+        super().__init__(settings)
+        pairs = settings.head_dim // 2
+        self._axes = [0] * pairs
+        self._axes_on: dict[torch.device, Tensor] = {}
+        for axis in (1, 2):
+            for pair in range(axis, min(3 * sections[axis], pairs), 3):
+                self._axes[pair] = axis
+
+    def angles_of(self, places: Tensor) -> tuple[Tensor, Tensor]:
+        """As `angles`, of `places` i64[R, 3]. Equal numbers on all axes are a plain position."""
+        cosines, sines = self._table(places.device)
+        axes = self._axes_on.get(places.device)
+        if axes is None:
+            axes = self._axes_on[places.device] = torch.tensor(self._axes, device=places.device)
+        rows = places.index_select(1, axes)
+        return cosines.gather(0, rows).unsqueeze(1), sines.gather(0, rows).unsqueeze(1)

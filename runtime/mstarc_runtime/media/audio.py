@@ -28,8 +28,9 @@ _LOBES: Final = 16
 _SILENT_PEAK: Final = 1e-3
 
 
-def read_audio(path: Path, rate: int) -> tuple[Audio, tuple[str, ...]]:
-    """The recording in `path` as mono float32 at `rate` hertz, and what was done to it.
+def read_audio(path: Path, rate: int | None) -> tuple[Audio, tuple[str, ...]]:
+    """The recording in `path` as mono float32 at `rate` hertz (its own, if it is None), and what
+    was done to it.
 
     Fails with MS9201 (missing, unreadable), MS9202 (no sound), MS9203 (empty) or MS9205 (samples
     that are no numbers).
@@ -55,6 +56,8 @@ def read_audio(path: Path, rate: int) -> tuple[Audio, tuple[str, ...]]:
     if channels > 1:
         notes.append(f"`{path.name}`: {channels} channels were mixed to one")
     mono = np.ascontiguousarray(samples.mean(axis=1, dtype=np.float32))
+    if rate is None:
+        rate = found_rate
     if found_rate != rate:
         notes.append(f"`{path.name}`: resampled from {found_rate} Hz to {rate} Hz")
     if np.abs(mono).max() < _SILENT_PEAK:

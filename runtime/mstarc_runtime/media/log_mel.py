@@ -1,8 +1,8 @@
-"""The spectrogram that Whisper hears.
+"""The spectrogram that Whisper and its kin hear.
 
-Mono samples at 16 kHz, up to half a minute → f32[mels, 3000]: frames of 25 ms every 10 ms, power in
-mel bands (Slaney's scale and norm), logarithm, the loudest eight decades, scaled to about -1 … 1.5.
-What is shorter is padded with silence.
+Mono samples at 16 kHz → f32[mels, M]: frames of 25 ms every 10 ms, power in mel bands (Slaney's
+scale and norm), logarithm, the loudest eight decades, scaled to about -1 … 1.5. `log_mel` takes up
+to half a minute and fills it with silence, `spectrogram` takes what there is.
 """
 
 from functools import lru_cache
@@ -28,7 +28,15 @@ def log_mel(samples: NDArray[np.float32], mels: int = 80) -> Tensor:
     """f32[mels, 3000] of at most 480,000 samples."""
     length = LONGEST_S * RATE
     assert len(samples) <= length, "longer than half a minute"
-    padded = F.pad(torch.from_numpy(samples), (0, length - len(samples)))
+    return _of(F.pad(torch.from_numpy(samples), (0, length - len(samples))), mels)
+
+
+def spectrogram(samples: NDArray[np.float32], mels: int) -> Tensor:
+    """f32[mels, N // 160] of N samples; fewer than a window of 400 are filled up with silence."""
+    return _of(F.pad(torch.from_numpy(samples), (0, max(0, _WINDOW - len(samples)))), mels)
+
+
+def _of(padded: Tensor, mels: int) -> Tensor:
     window = torch.hann_window(_WINDOW)
     spectrum = torch.stft(padded, _WINDOW, _HOP, window=window, return_complex=True)
     power = spectrum[:, :-1].abs().square()

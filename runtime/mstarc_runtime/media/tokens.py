@@ -5,12 +5,13 @@ of an unfinished character, so that every piece that goes out is whole. Special 
 """
 
 import codecs
+import json
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from mstarc_runtime.errors import RuntimeFailure
 
@@ -43,12 +44,21 @@ class TextState:
         return piece
 
 
+# How Qwen's words are cut before pairs are merged.
+_CUTS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
 class FileVocabulary:
-    """A byte-level BPE from a `tokenizer.json`."""
+    """A byte-level BPE from a `tokenizer.json`, or from the older `vocab.json` and `merges.txt`."""
 
     def __init__(self, path: Path) -> None:
         try:
-            self._tokenizer = Tokenizer.from_file(str(path))
+            self._tokenizer = (
+                Tokenizer.from_file(str(path)) if path.is_file() else _older(path.parent)
+            )
         except Exception as error:  # the library raises bare Exception for every fault of a file
             raise RuntimeFailure(
                 "MS9107", f"`{path}` is not a tokenizer file", notes=[str(error)]
@@ -58,6 +68,14 @@ class FileVocabulary:
             token for token, added in self._tokenizer.get_added_tokens_decoder().items()
             if added.special
         }  # fmt: skip
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> Self:
+        """The vocabulary of a checkpoint. Fails with MS9104 where it has none."""
+        path = folder / "tokenizer.json"
+        if not path.is_file() and not (folder / "vocab.json").is_file():
+            raise RuntimeFailure("MS9104", f"`{folder}` has neither tokenizer.json nor vocab.json")
+        return cls(path)
 
     def bytes_of(self, token: int) -> bytes:
         return self._table[token] if 0 <= token < len(self._table) else b""
@@ -92,6 +110,27 @@ class AsciiVocabulary:
 
     def encode(self, text: str) -> list[int]:
         return [max(0, ord(letter) - 32) % self._size for letter in text]
+
+
+def _older(folder: Path) -> Tokenizer:
+    """The words and merges of Qwen's older files, and the added words of tokenizer_config.json."""
+    bpe = models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    made = Tokenizer(bpe)
+    made.normalizer = normalizers.NFC()
+    made.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_CUTS), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    config = folder / "tokenizer_config.json"
+    added = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
+    words = sorted((int(id_), word) for id_, word in added.get("added_tokens_decoder", {}).items())
+    for id_, word in words:
+        token = AddedToken(word["content"], special=word["special"], normalized=False)
+        (made.add_special_tokens if word["special"] else made.add_tokens)([token])
+        assert made.token_to_id(word["content"]) == id_, f"`{word['content']}` is not {id_}"
+    return made
 
 
 def decode(vocabulary: Vocabulary, tokens: Iterable[int]) -> str:

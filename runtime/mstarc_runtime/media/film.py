@@ -1,0 +1,93 @@
+"""Films in: the bytes of a video file → some of its frames, and the time between them.
+
+Two frames a second are taken, or fewer where the film is long: then every second, third, … of
+them, so that the time between two is a whole multiple.
+"""
+
+import io
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from torch import Tensor
+
+from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.media.picture import PatchLayout, blocks, fitted
+
+_A_SECOND: Final = 2
+_LEAST: Final = 4
+_MOST: Final = 768
+# What all frames together may have, in blocks.
+_BLOCKS: Final = 128_000 * 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Film:
+    """Frames in RGB that follow one another at `rate` a second."""
+
+    frames: tuple[Any, ...]
+    rate: float
+
+
+def read_film(content: bytes) -> Film:
+    """The frames of a film that are looked at. Fails with MS9206."""
+    # Here, because most plans see no films.
+    import av
+
+    try:
+        with av.open(io.BytesIO(content)) as counted:
+            total = sum(1 for packet in counted.demux(video=0) if packet.size)
+        with av.open(io.BytesIO(content)) as opened:
+            rate = float(opened.streams.video[0].average_rate or 0)
+            chosen, taken = chosen_frames(total, rate)
+            wanted = set(chosen)
+            frames = [
+                frame.to_image()
+                for number, frame in enumerate(opened.decode(video=0))
+                if number in wanted
+            ]
+    except (av.FFmpegError, IndexError, ValueError) as error:
+        raise RuntimeFailure(
+            "MS9206",
+            "a video can't be read",
+            notes=[f"the video library says: {str(error).strip().rstrip('.')}"],
+            helps=["mp4, webm, mkv, mov and avi are read"],
+        ) from error
+    if not frames:
+        raise RuntimeFailure("MS9206", "a video holds no frames")
+    return Film(frames=tuple(frames), rate=taken)
+
+
+def chosen_frames(total: int, rate: float) -> tuple[list[int], float]:
+    """Which of `total` frames at `rate` a second are looked at, and how many those are a second.
+
+    >>> chosen_frames(60, 10.0)
+    ([0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55], 2.0)
+    """
+    if total < 1 or rate <= 0:
+        return [0] if total else [], float(_A_SECOND)
+    wanted = total / rate * _A_SECOND
+    every = max(1, math.ceil(wanted / _MOST))
+    count = min(max(wanted / every, _LEAST), total)
+    count = max(1, math.floor(count / 2) * 2)
+    return [int(number * total / count) for number in range(count)], _A_SECOND / every
+
+
+def film_blocks(film: Film, layout: PatchLayout) -> Tensor:
+    """f32[F / depth, Y, X, block]; the last frame stands in for those that a depth lacks."""
+    count = len(film.frames)
+    share = int(_BLOCKS * layout.side**2) * layout.depth // count
+    most = max(min(layout.max_pixels, share), int(layout.min_pixels * 1.05))
+    own = PatchLayout(
+        patch=layout.patch,
+        merge=layout.merge,
+        depth=layout.depth,
+        min_pixels=layout.min_pixels,
+        max_pixels=most,
+        mean=layout.mean,
+        std=layout.std,
+    )
+    pixels = fitted(film.frames, own)
+    missing = -count % layout.depth
+    return blocks(np.concatenate([pixels, np.repeat(pixels[-1:], missing, axis=0)]), own)

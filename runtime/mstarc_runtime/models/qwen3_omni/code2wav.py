@@ -1,0 +1,268 @@
+"""Code2Wav: frames of codes (12.5 a second) → samples at 24 kHz.
+
+A decoder with a sliding window looks back over frames, then convolutions make 1920 samples of each.
+The first of these know what comes next: of F frames the last 555 samples are not made.
+
+A stream is cut into chunks that begin with frames that were decoded before (`ctx.old`). All of them
+go through the attention, whose layers together look far back; of the convolutions' much greater
+work only what the new frames need is done, and only samples that were not given before are given.
+Whatever the chunks, the samples are those of all frames decoded at once.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.parameter import Parameter
+
+from mstarc_runtime.engine.context import ChunkContext
+from mstarc_runtime.layers.config import require_value, required
+from mstarc_runtime.layers.rope import Rope, RopeSettings
+
+# Frames that the convolutions look back: kernels of 7 at 2 and 4 steps a frame, then units with
+# dilations 1, 3 and 9 at 32 and more.
+CONVOLVED_BACK = 12
+_TINY = 1e-9
+
+
+class Code2Wav(nn.Module):
+    """Config: `code2wav_config`. Names of weights are the checkpoint's."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        require_value(config, "hidden_act", "silu", "silu")
+        require_value(config, "attention_bias", False, False)
+        width = int(required(config, "hidden_size"))
+        inner = int(required(config, "decoder_dim"))
+        rates = [int(rate) for rate in required(config, "upsample_rates")]
+        ratios = [int(ratio) for ratio in required(config, "upsampling_ratios")]
+        self.groups = int(required(config, "num_quantizers"))
+        self.code_count = int(required(config, "codebook_size"))
+        self.samples_per_frame = math.prod(rates) * math.prod(ratios)
+        self.code_embedding = nn.Embedding(self.code_count * self.groups, width)
+        self.pre_transformer = _Transformer(config, width)
+        self.upsample = nn.ModuleList(
+            nn.ModuleList([_Stretch(width, width, ratio, ratio), _ConvNeXt(width)])
+            for ratio in ratios
+        )
+        widths = [inner // 2**step for step in range(len(rates) + 1)]
+        blocks = [_Block(*widths[step : step + 2], rate) for step, rate in enumerate(rates)]
+        self.decoder = nn.ModuleList(
+            [
+                _Causal(width, inner, 7),
+                *blocks,
+                _SnakeBeta(widths[-1]),
+                _Causal(widths[-1], 1, 7),
+            ]
+        )
+
+    @classmethod
+    def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
+        """A vocoder without weights. Fails with MS9109 where `config` can't be served."""
+        with torch.device(device):
+            made = cls(required(config, "code2wav_config"))
+        return made.to(dtype).requires_grad_(False).eval()
+
+    def weight_map(self) -> Mapping[str, str]:
+        return {name: name for name, _ in self.named_parameters()}
+
+    def decode(self, ctx: ChunkContext, frames: Tensor) -> Tensor:
+        """f32[B, N] in -1 .. 1 of codes i64[B, F, groups], of which `ctx.old` frames were decoded.
+
+        N is 1920 for each new frame, and 555 less if there is no old one.
+        """
+        old, count = ctx.old, frames.shape[1]
+        assert old < count, "a chunk has something new"
+        starts = torch.arange(self.groups, device=frames.device) * self.code_count
+        rows = self.pre_transformer(self.code_embedding(frames + starts).mean(2))
+        x = rows[:, max(0, old - CONVOLVED_BACK) :].transpose(1, 2)
+        for stretch in self.upsample:
+            assert isinstance(stretch, nn.ModuleList)
+            for part in stretch:
+                x = part(x)
+        for part in self.decoder:
+            x = part(x)
+        samples = x[:, 0].float().clamp(-1, 1)
+        return samples if old == 0 else samples[:, -self.samples_per_frame * (count - old) :]
+
+
+class _Transformer(nn.Module):
+    """Layers of attention over the last `sliding_window` frames, the present one included."""
+
+    def __init__(self, config: Mapping[str, Any], width: int) -> None:
+        super().__init__()
+        heads = int(required(config, "num_attention_heads"))
+        self.window = int(required(config, "sliding_window"))
+        head_dim = int(config.get("head_dim") or width // heads)
+        self.rope = Rope(RopeSettings.from_config(config, head_dim=head_dim))
+        self.layers = nn.ModuleList(
+            _Layer(config, width, head_dim)
+            for _ in range(int(required(config, "num_hidden_layers")))
+        )
+        self.norm = nn.RMSNorm(width, eps=float(config.get("rms_norm_eps", 1e-5)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        count = x.shape[1]
+        places = torch.arange(count, device=x.device)
+        behind = places[:, None] - places[None]
+        mask = (behind >= 0) & (behind < self.window)
+        angles = self.rope.angles(places)
+        for layer in self.layers:
+            x = layer(x, self.rope, angles, mask)
+        made: Tensor = self.norm(x)
+        return made
+
+
+class _Layer(nn.Module):
+    def __init__(self, config: Mapping[str, Any], width: int, head_dim: int) -> None:
+        super().__init__()
+        eps = float(config.get("rms_norm_eps", 1e-5))
+        self.input_layernorm = nn.RMSNorm(width, eps=eps)
+        self.self_attn = _Attention(config, width, head_dim)
+        self.self_attn_layer_scale = _Scale(width)
+        self.post_attention_layernorm = nn.RMSNorm(width, eps=eps)
+        self.mlp = _FeedForward(width, int(required(config, "intermediate_size")))
+        self.mlp_layer_scale = _Scale(width)
+
+    def forward(self, x: Tensor, rope: Rope, angles: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
+        attended = self.self_attn(self.input_layernorm(x), rope, angles, mask)
+        x = x + self.self_attn_layer_scale(attended)
+        made: Tensor = x + self.mlp_layer_scale(self.mlp(self.post_attention_layernorm(x)))
+        return made
+
+
+class _Attention(nn.Module):
+    def __init__(self, config: Mapping[str, Any], width: int, head_dim: int) -> None:
+        super().__init__()
+        self.head_dim = head_dim
+        heads = int(required(config, "num_attention_heads"))
+        kv_heads = int(required(config, "num_key_value_heads"))
+        self.q_proj = nn.Linear(width, heads * head_dim, bias=False)
+        self.k_proj = nn.Linear(width, kv_heads * head_dim, bias=False)
+        self.v_proj = nn.Linear(width, kv_heads * head_dim, bias=False)
+        self.o_proj = nn.Linear(heads * head_dim, width, bias=False)
+
+    def forward(self, x: Tensor, rope: Rope, angles: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
+        q, k, v = (
+            project(x).unflatten(-1, (-1, self.head_dim))
+            for project in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        attended = functional.scaled_dot_product_attention(
+            rope.turn(q, angles).transpose(1, 2),
+            rope.turn(k, angles).transpose(1, 2),
+            v.transpose(1, 2),
+            attn_mask=mask,
+            enable_gqa=q.shape[2] != k.shape[2],
+        )
+        made: Tensor = self.o_proj(attended.transpose(1, 2).flatten(2))
+        return made
+
+
+class _FeedForward(nn.Module):
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(width, inner, bias=False)
+        self.up_proj = nn.Linear(width, inner, bias=False)
+        self.down_proj = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
+        return made
+
+
+class _Scale(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.scale = Parameter(torch.empty(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * x
+
+
+class _Causal(nn.Module):
+    """A convolution that looks back only: as many steps come out as went in."""
+
+    def __init__(
+        self, width: int, out: int, kernel: int, *, dilation: int = 1, groups: int = 1
+    ) -> None:
+        super().__init__()
+        self.back = (kernel - 1) * dilation
+        self.conv = nn.Conv1d(width, out, kernel, dilation=dilation, groups=groups)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.conv(functional.pad(x, (self.back, 0)))
+        return made
+
+
+class _Stretch(nn.Module):
+    """`rate` steps for each, less what the kernel hangs over at both ends."""
+
+    def __init__(self, width: int, out: int, kernel: int, rate: int) -> None:
+        super().__init__()
+        self.cut = kernel - rate
+        self.conv = nn.ConvTranspose1d(width, out, kernel, stride=rate)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = self.conv(x)
+        return made[..., self.cut : made.shape[-1] - self.cut]
+
+
+class _ConvNeXt(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.dwconv = _Causal(width, width, 7, groups=width)
+        self.norm = nn.LayerNorm(width, eps=1e-6)
+        self.pwconv1 = nn.Linear(width, 4 * width)
+        self.pwconv2 = nn.Linear(4 * width, width)
+        self.gamma = Parameter(torch.empty(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = self.norm(self.dwconv(x).transpose(1, 2))
+        rows = self.gamma * self.pwconv2(functional.gelu(self.pwconv1(rows)))
+        return x + rows.transpose(1, 2)
+
+
+class _SnakeBeta(nn.Module):
+    """`x + sin(a x)² / b`, with a and b in logarithms."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.alpha = Parameter(torch.empty(width))
+        self.beta = Parameter(torch.empty(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rate, depth = self.alpha.exp()[:, None], self.beta.exp()[:, None]
+        return x + torch.sin(x * rate).square() / (depth + _TINY)
+
+
+class _Residual(nn.Module):
+    def __init__(self, width: int, dilation: int) -> None:
+        super().__init__()
+        self.act1 = _SnakeBeta(width)
+        self.conv1 = _Causal(width, width, 7, dilation=dilation)
+        self.act2 = _SnakeBeta(width)
+        self.conv2 = _Causal(width, width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        made: Tensor = x + self.conv2(self.act2(self.conv1(self.act1(x))))
+        return made
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, out: int, rate: int) -> None:
+        super().__init__()
+        self.block = nn.ModuleList(
+            [
+                _SnakeBeta(width),
+                _Stretch(width, out, 2 * rate, rate),
+                *(_Residual(out, dilation) for dilation in (1, 3, 9)),
+            ]
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        for part in self.block:
+            x = part(x)
+        return x
