@@ -42,8 +42,8 @@ def used_by(node: Node, op: Op, context: str | None) -> frozenset[Held]:
     """What a call of an op uses, on `context` where its node's first one is meant."""
     first = node.contexts[0].name if node.contexts else None
     names = {context or name if name == first else name for name in (*op.writes, *op.reads)}
-    if op.mask is not None and not names and context is not None:
-        names.add(context)
+    if op.mask is not None and not names and first is not None:
+        names.add(context or first)
     held = {(node.name, name) for name in names}
     if op.sampler is not None:
         held.add((node.name, f"sampler:{op.sampler}"))

@@ -2,10 +2,10 @@
 
 place: every call is on the ranks of the assignment that fits it, a group of tp x sp with a device
 each; a copy is of a rank that holds something. partition: a hop leads from one rank to another,
-between sites that exist, with contexts of nodes that are on both. find-capture-regions: the calls
-of a region are of one group, which its rank leads, are no host ops, are in one region only, and
-each call is in a region or has a reason. size-chunk-buffers: all streams have a capacity, or none.
-plan-memory: every rank with a kv_cache node has its pool, and no rank takes more than its device
+between sites that exist, with contexts of nodes that are on several. find-capture-regions: the
+calls of a region are of one group, which its rank leads, are no host ops, are in one region only,
+and each call is in a region or has a reason. size-chunk-buffers: all streams have a capacity, or
+none. plan-memory: every rank with a kv_cache node has its pool, and no rank takes more than its device
 holds.
 """
 
@@ -96,10 +96,9 @@ class _Decisions:
             apart = hop.source_rank != hop.target_rank
             self.check(apart, f"a hop of `{hop.machine}` that stays on its rank")
             for node, context in hop.contexts:
-                homes = {assignment.ranks[0] for assignment in placement.of(node)}
-                both = {hop.source_rank, hop.target_rank} <= homes
-                message = f"a hop of `{hop.machine}` takes `{context}` where no `{node}` is"
-                self.check(both, message)
+                several = len({assignment.ranks for assignment in placement.of(node)}) > 1
+                message = f"a hop of `{hop.machine}` takes `{node}.{context}` from its only rank"
+                self.check(several, message)
 
     def regions(self) -> None:
         program = self.program

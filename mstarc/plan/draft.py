@@ -13,7 +13,7 @@ from mstarc.plan.actions import Action, CallOp, Read, Repeat
 from mstarc.plan.signatures import Signatures
 
 Label = int
-Kind = Literal["device", "host", "branch", "mark", "done"]
+Kind = Literal["device", "host", "branch", "mark", "spread", "join", "done"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,11 @@ class CutPlan:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Draft:
-    """A step in the making. `role` says what a step without calls, or a pass, is there for."""
+    """A step in the making. `role` says what a step without calls, or a pass, is there for.
+
+    A spread leads to its `branches`, which meet at the step `join`; `inside` are the branches that
+    a step is in, as (spread, number), outermost first.
+    """
 
     kind: Kind
     rank: int
@@ -74,11 +78,17 @@ class Draft:
     yes: Label | None = None
     no: Label | None = None
     text: str = ""
+    branches: tuple[Label, ...] = ()
+    join: "Draft | None" = None
+    inside: "tuple[Inside, ...]" = ()
 
     @property
     def calls(self) -> list[CallOp]:
         """The calls, those of repeated bodies too."""
         return calls_in(self.actions)
+
+
+Inside = tuple[Draft, int]
 
 
 def calls_in(actions: "list[Action] | tuple[Action, ...]") -> list[CallOp]:
@@ -107,6 +117,7 @@ class Drafting:
         self.role = ""
         self.reads: tuple[tuple[Read, ...], Label, CutPlan | None] | None = None
         self.sinks: list[list[Action]] = []
+        self.inside: tuple[Inside, ...] = ()
         self._labels = 0
 
     def label(self) -> Label:
@@ -171,10 +182,12 @@ class Drafting:
 
     def start(self, kind: Kind, rank: int, place: Place, line: int) -> Draft:
         """A new step at this place; a wait for chunks that is due begins with it."""
-        if self.reads is not None and kind in ("branch", "mark"):
+        if self.reads is not None and kind in ("branch", "mark", "spread"):
             # A choice waits for nothing: the chunk is taken before it.
             self.start("device", rank, place, line)
-        draft = Draft(kind=kind, rank=rank, place=place, line=line, role=self.role)
+        draft = Draft(
+            kind=kind, rank=rank, place=place, line=line, role=self.role, inside=self.inside
+        )
         self.role = ""
         if self.current is not None:
             self.waiting.append(self.label())

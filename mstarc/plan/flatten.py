@@ -55,6 +55,7 @@ from mstarc.plan.reads import ReadFlattener
 from mstarc.plan.refuse import not_built
 from mstarc.plan.scope import Scope
 from mstarc.plan.signatures import Signatures, has_free_dim
+from mstarc.plan.spreads import SpreadFlattener
 from mstarc.plan.turns import Turns, is_static
 from mstarc.plan.words import (
     call_text,
@@ -90,10 +91,11 @@ class Flattener:
         self.reads = ReadFlattener(self)
         self.optional: dict[str, Draft | None] = {}
         self.contexts = ContextFlattener(self)
+        self.spreads = SpreadFlattener(self)
         self.drafting = Drafting(
             signatures,
             {site: region.name for region in program.regions for site in region.sites},
-            self.first_rank(tuple(s for state in machine.states for s in state.body)) or 0,
+            self._start(machine),
         )
         self.states = {state.name: state for state in machine.states}
         self.state_labels = {name: self.drafting.label() for name in (*self.states, "done")}
@@ -214,10 +216,8 @@ class Flattener:
                 self._when(statement, scope)
             case Each():
                 self.reads.each(statement, scope)
-            case Parallel(branches=branches):
-                # In turn: a step is one stream of work, and branches do not see one another.
-                for branch in branches:
-                    self.body(branch, scope)
+            case Parallel():
+                self.spreads.parallel(statement, scope)
             case ForParts():
                 self.parts.each_part(statement, scope)
             case Match():
@@ -437,6 +437,13 @@ class Flattener:
             elif isinstance(statement, Run):
                 ranks += self._ranks(self.walks[statement.walk].body)
         return ranks
+
+    def _start(self, machine: Machine) -> int:
+        """The rank of the first call; that of a machine without calls is the first of all."""
+        rank = self.first_rank(tuple(s for state in machine.states for s in state.body))
+        placement = self.program.placement
+        assert placement is not None
+        return placement.ranks[0] if rank is None else rank
 
     def _single_assignments(self) -> set[str]:
         counts: Counter[str] = Counter()

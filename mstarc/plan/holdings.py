@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """`readers` and `writers` give the rank of each stream's ends."""
+    """`readers` and `writers` give the ranks of each stream's ends."""
 
     program: Program
     weights: tuple[NodeWeights, ...]
     readers: Mapping[str, int]
-    writers: Mapping[str, int]
+    writers: Mapping[str, tuple[int, ...]]
 
 
 def rank_plan(
@@ -63,6 +63,7 @@ def rank_plan(
     machines = list(dict.fromkeys(flow.machine.name for _, flow in steps))
     sent = {stream for step in runs for stream, _ in step.sends}
     sent |= {name for step, _ in steps if isinstance(step, MarkPlan) for name in step.streams}
+    sent |= {lane for lane, ranks in holdings.writers.items() if len(ranks) > 1 and rank in ranks}
     rings, outboxes = [], []
     for stream in program.streams:
         for lane in lanes_of(stream):
@@ -199,10 +200,9 @@ def _variables(
         elif isinstance(step, HopPlan):
             here.update(step.values)
     for flow in flows:
-        for draft in flow.flow.drafts:
-            for target in flow.flow.targets(draft):
-                if target.rank == rank and draft.rank != rank:
-                    here.update(flow.flow.live_in[id(target)])
+        for hop in flow.hops.ways:
+            if hop.target.rank == rank:
+                here.update(flow.hops.values(hop))
     return tuple(
         variable
         for flow in flows

@@ -17,6 +17,7 @@ from mstarc.plan.actions import CallOp, PullItem
 from mstarc.plan.draft import Draft, Goto, Label
 from mstarc.plan.flatten import Flattener
 from mstarc.plan.holdings import Holdings, rank_plan
+from mstarc.plan.hops import Hops, Way, way
 from mstarc.plan.lanes import lanes_of
 from mstarc.plan.liveness import Flow, apply_names, coalesce
 from mstarc.plan.naming import attribute, step_names, variable_names
@@ -25,6 +26,7 @@ from mstarc.plan.plan import (
     DonePlan,
     Grow,
     HopPlan,
+    JoinPlan,
     LoopTarget,
     MachineStart,
     MarkPlan,
@@ -32,6 +34,7 @@ from mstarc.plan.plan import (
     PlacedPlan,
     RunStep,
     Section,
+    SpreadPlan,
     Step,
     Storage,
     StreamPlan,
@@ -70,6 +73,7 @@ class MachineFlow:
     flow: Flow
     names: dict[Draft, str]
     variables: dict[str, Variable]
+    hops: Hops
 
     def kept(self, names: Iterable[str]) -> tuple[str, ...]:
         """Those variables that outlive a step."""
@@ -144,6 +148,7 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
         flow=flow,
         names=step_names(flow.drafts),
         variables=variables,
+        hops=Hops(program, flow),
     )
 
 
@@ -184,7 +189,7 @@ class Numbering:
         self.flows = flows
         self.signatures = Signatures(program)
         self.ids: dict[Draft, int] = {}
-        self.hops: dict[tuple[int, Draft], int] = {}
+        self.hops: dict[Way, int] = {}
         self.count = 0
 
     def run(self) -> dict[int, list[tuple[Step, MachineFlow]]]:
@@ -193,18 +198,17 @@ class Numbering:
             for draft in flow.flow.drafts:
                 self.ids[draft] = self._next()
                 for target in flow.flow.targets(draft):
-                    key = (draft.rank, target)
-                    if target.rank != draft.rank and key not in self.hops:
-                        self.hops[key] = self._next()
+                    hop = way(draft, target)
+                    if hop is not None and hop not in self.hops:
+                        self.hops[hop] = self._next()
         steps: dict[int, list[tuple[Step, MachineFlow]]] = {
             rank: [] for rank in self.placement.ranks
         }
         for flow in self.flows:
             for draft in flow.flow.drafts:
                 steps[draft.rank].append((self._step(draft, flow), flow))
-            for (rank, target), number in self.hops.items():
-                if target in flow.names:
-                    steps[rank].append((self._hop(number, target, flow), flow))
+            for hop in flow.hops.ways:
+                steps[hop.rank].append((self._hop(hop, flow), flow))
         for rank_steps in steps.values():
             rank_steps.sort(key=lambda item: item[0].id)
         return steps
@@ -213,25 +217,26 @@ class Numbering:
         self.count += 1
         return self.count - 1
 
-    def _hop(self, number: int, target: Draft, flow: MachineFlow) -> HopPlan:
-        before = flow.flow.live_in[id(target)]
-        alive = [variable for name, variable in flow.variables.items() if name in before]
+    def _hop(self, hop: Way, flow: MachineFlow) -> HopPlan:
+        travelling = flow.hops.values(hop)
+        alive = [variable for name, variable in flow.variables.items() if name in travelling]
         sizes = [static_bytes(variable.type) for variable in alive]
         known = all(variable.storage == "register" for variable in alive)
         return HopPlan(
-            id=number,
-            name=f"{flow.names[target]}.hop",
-            rank=target.rank,
-            step=self.ids[target],
+            id=self.hops[hop],
+            name=f"{flow.names[hop.target]}.hop",
+            rank=hop.target.rank,
+            step=self.ids[hop.target],
             values=tuple(variable.name for variable in alive),
             bytes=sum(size or 0 for size in sizes) if known else None,
+            contexts=flow.hops.contexts(hop),
+            row_bytes=flow.hops.row_bytes(hop),
         )
 
     def _to(self, draft: Draft, label: Label, flow: MachineFlow) -> int:
         target = flow.flow.at(label)
-        if target.rank != draft.rank:
-            return self.hops[draft.rank, target]
-        return self.ids[target]
+        hop = way(draft, target)
+        return self.ids[target] if hop is None else self.hops[hop]
 
     def _target(self, draft: Draft, flow: MachineFlow) -> Target:
         match draft.then:
@@ -251,6 +256,16 @@ class Numbering:
         if draft.kind == "done":
             closes = flow.flattener.closes()
             return DonePlan(id=number, name=name, machine=flow.machine.name, closes=closes)
+        if draft.kind == "spread":
+            return SpreadPlan(
+                id=number,
+                name=name,
+                branches=tuple(self._to(draft, label, flow) for label in draft.branches),
+                text=draft.text,
+                line=draft.line,
+            )
+        if draft.kind == "join":
+            return self._join(draft, flow)
         if draft.kind == "mark":
             assert draft.mark is not None
             stream, mark = draft.mark
@@ -281,6 +296,19 @@ class Numbering:
                 no=self._to(draft, draft.no, flow),
             )
         return self._run_step(draft, flow, section)
+
+    def _join(self, draft: Draft, flow: MachineFlow) -> JoinPlan:
+        then = self._target(draft, flow)
+        assert isinstance(then, int)
+        spread = next(other for other in flow.flow.drafts if other.join is draft)
+        return JoinPlan(
+            id=self.ids[draft],
+            name=flow.names[draft],
+            arrivals=len(spread.branches),
+            text=draft.text,
+            line=draft.line,
+            then=then,
+        )
 
     def _run_step(self, draft: Draft, flow: MachineFlow, section: Section) -> RunStep:
         signatures = self.signatures
@@ -361,6 +389,17 @@ class Numbering:
         return Section(text=text + (f": region {region.name}" if region else ""), line=line)
 
 
+def _writers(flow: MachineFlow) -> dict[str, tuple[int, ...]]:
+    """The ranks that have the way to each stream of a machine.
+
+    One that sends from several ranks has it wherever it is: it takes along how much was sent.
+    """
+    drafts = flow.flow.drafts
+    sent = {draft.rank for draft in drafts if sends_of(tuple(draft.actions))}
+    ranks = sent if len(sent) < 2 else {draft.rank for draft in drafts}
+    return {lane: tuple(sorted(ranks)) for lane in flow.flattener.closes() if ranks}
+
+
 def place_plan(
     program: Program, flatteners: list[Flattener], weights: tuple[NodeWeights, ...]
 ) -> PlacedPlan:
@@ -376,12 +415,8 @@ def place_plan(
         for draft in flow.flow.drafts
         for stream in (*draft.reads, *draft.pulls)
     }
-    writers = {
-        stream: draft.rank
-        for flow in flows
-        for draft in flow.flow.drafts
-        for stream, _ in sends_of(tuple(draft.actions))
-    }
+    writers = {lane: ranks for flow in flows for lane, ranks in _writers(flow).items()}
+    first = placement.ranks[0]
     holdings = Holdings(program=program, weights=weights, readers=readers, writers=writers)
     starts = []
     for flow in flows:
@@ -398,8 +433,8 @@ def place_plan(
             StreamPlan(
                 stream=stream,
                 lanes=tuple(lane.name for lane in lanes),
-                producer_rank=writers.get(lanes[0].name, readers.get(lanes[0].name, 0)),
-                consumer_rank=readers.get(lanes[0].name, writers.get(lanes[0].name, 0)),
+                producer_ranks=writers.get(lanes[0].name) or (readers.get(lanes[0].name, first),),
+                consumer_rank=readers.get(lanes[0].name, writers.get(lanes[0].name, (first,))[0]),
             )
             for stream in program.streams
             for lanes in [lanes_of(stream)]

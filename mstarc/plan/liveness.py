@@ -39,6 +39,7 @@ class Flow:
         self._forward = forward
         self.live_in: dict[int, Names] = {}
         self.live_out: dict[int, Names] = {}
+        self.beside: dict[int, Names] = {}
 
     def at(self, label: Label) -> Draft:
         """The step that stands at a label."""
@@ -55,7 +56,7 @@ class Flow:
 
     def targets(self, draft: Draft) -> list[Draft]:
         """Where rows of a step may go, each once."""
-        labels: list[Label | None] = [draft.drained, draft.yes, draft.no]
+        labels: list[Label | None] = [draft.drained, draft.yes, draft.no, *draft.branches]
         match draft.then:
             case None:
                 pass
@@ -66,7 +67,11 @@ class Flow:
         return list(dict.fromkeys(self.at(label) for label in labels if label is not None))
 
     def solve(self) -> None:
-        """Find what is alive before and behind every step."""
+        """Find what is alive before and behind every step, and what is while branches run.
+
+        A branch brings to the join what it sets; the rest waits where the spread is.
+        """
+        sets = self.set_in_branches()
         self.live_in = {id(draft): frozenset() for draft in self.drafts}
         changed = True
         while changed:
@@ -74,11 +79,54 @@ class Flow:
             for draft in reversed(self.drafts):
                 out: Names = frozenset()
                 for target in self.targets(draft):
-                    out |= self.live_in[id(target)]
+                    out |= self._brought(draft, target, sets)
+                if draft.join is not None:
+                    made = [
+                        sets.get((id(draft), n), frozenset()) for n in range(len(draft.branches))
+                    ]
+                    out |= self.live_in[id(draft.join)] - frozenset().union(*made)
                 self.live_out[id(draft)] = out
                 before = backwards(tuple(draft.actions), out)
                 changed = changed or before != self.live_in[id(draft)]
                 self.live_in[id(draft)] = before
+
+        for draft in self.drafts:
+            beside: Names = frozenset()
+            for spread, number in draft.inside:
+                assert spread.join is not None
+                beside |= self.live_in[id(spread.join)]
+                others = [n for n in range(len(spread.branches)) if n != number]
+                beside |= frozenset().union(
+                    *(sets.get((id(spread), n), frozenset()) for n in others)
+                )
+            self.beside[id(draft)] = beside
+
+    def set_in_branches(self) -> dict[tuple[int, int], Names]:
+        """What the steps of each branch set, by (spread, number)."""
+        sets: dict[tuple[int, int], Names] = {}
+        for draft in self.drafts:
+            names = frozenset(name for a in draft.actions for name in definitions_of(a))
+            for spread, number in draft.inside:
+                key = id(spread), number
+                sets[key] = sets.get(key, frozenset()) | names
+        return sets
+
+    def used_in_branches(self) -> dict[tuple[int, int], Names]:
+        """What the steps of each branch read, by (spread, number)."""
+        used: dict[tuple[int, int], Names] = {}
+        for draft in self.drafts:
+            names = backwards(tuple(draft.actions), frozenset())
+            for spread, number in draft.inside:
+                key = id(spread), number
+                used[key] = used.get(key, frozenset()) | names
+        return used
+
+    def _brought(self, draft: Draft, target: Draft, sets: dict[tuple[int, int], Names]) -> Names:
+        alive = self.live_in[id(target)]
+        for spread, number in draft.inside:
+            if spread.join is target:
+                return alive & sets.get((id(spread), number), frozenset())
+        return alive
 
 
 def backwards(actions: tuple[Action, ...], alive: Names, visit: Visit | None = None) -> Names:
@@ -129,7 +177,8 @@ def coalesce(flow: Flow, types: Mapping[str, Type], collectors: Names) -> dict[s
 
     flow.solve()
     for draft in flow.drafts:
-        backwards(tuple(draft.actions), flow.live_out[id(draft)], visit)
+        behind = flow.live_out[id(draft)] | flow.beside[id(draft)]
+        backwards(tuple(draft.actions), behind, visit)
 
     groups = {name: {name} for name in types}
     for target, source in reversed(copies):

@@ -80,6 +80,8 @@ def step_names(drafts: list[Draft]) -> dict[Draft, str]:
             name = f"{draft.place.machine}.done"
         elif draft.kind == "branch":
             name += f".{draft.role}" if draft.role else ".choose"
+        elif draft.kind in ("spread", "join"):
+            name += f".{draft.kind}"
         elif draft.mark is not None:
             name += f".mark_{draft.mark[1]}"
         elif draft.role:

@@ -260,6 +260,29 @@ class HopPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpreadPlan:
+    """The machine goes on at all `branches` at once."""
+
+    id: int
+    name: str
+    branches: tuple[int, ...]
+    text: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinPlan:
+    """The machine goes on when `arrivals` branches are here."""
+
+    id: int
+    name: str
+    arrivals: int
+    text: str
+    line: int
+    then: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DonePlan:
     """The machine is done."""
 
@@ -269,7 +292,7 @@ class DonePlan:
     closes: tuple[str, ...]
 
 
-Step = RunStep | BranchPlan | MarkPlan | HopPlan | DonePlan
+Step = RunStep | BranchPlan | MarkPlan | SpreadPlan | JoinPlan | HopPlan | DonePlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

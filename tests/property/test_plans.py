@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from mstarc.codegen.emit import render
 from mstarc.deployment import parse_devices
 from mstarc.diagnostics import DiagnosticSink
+from mstarc.ir.graph import Program
 from mstarc.ir.interpret import interpret
 from mstarc.ir.text import print_program
 from mstarc.passes import PassContext, run_pipeline
 from mstarc.plan import build_plan
 from mstarc.source import SourceFile
+from tests.support.layouts import run_on
 from tests.support.requests import requests_for
 from tests.support.sound_programs import sound_program, sound_text
 from tests.support.toy_ranks import run_plan
@@ -43,9 +45,11 @@ def files_of(seed: int, placement: str) -> dict[str, str] | None:
 @given(SEEDS, PLACEMENTS)
 def test_plan_means_what_its_program_means(seed: int, placement: str) -> None:
     files = files_of(seed, placement)
-    if files is None:
-        return
-    program = sound_program(seed)
+    if files is not None:
+        check_meaning(files, placement, sound_program(seed), seed)
+
+
+def check_meaning(files: dict[str, str], placement: str, program: Program, seed: int) -> None:
     for number, request in enumerate(requests_for(program, 2, seed)):
         meant = interpret(program, request)
         if meant.error is not None:
@@ -61,6 +65,22 @@ def test_plan_means_what_its_program_means(seed: int, placement: str) -> None:
         )
         assert emits == dict(meant.emits)
         assert all(items == meant.streams[name].items for name, items in streams.items())
+
+
+@settings(max_examples=100, deadline=None)
+@given(SEEDS, SEEDS)
+def test_a_plan_means_the_same_on_any_layout(seed: int, layout: int) -> None:
+    program = sound_program(seed)
+    placed = run_on(program, layout)
+    if placed is None:
+        return
+    sink = DiagnosticSink()
+    source = SourceFile(path="sound.mir", text=sound_text(seed))
+    plan = build_plan([placed], source, sink, version="0")
+    if plan is None:
+        assert {found.code for found in sink.diagnostics} <= REFUSED
+        return
+    check_meaning(render(plan, mir=print_program(placed)), "toy", program, seed)
 
 
 @settings(max_examples=20, deadline=None)

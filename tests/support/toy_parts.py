@@ -308,6 +308,7 @@ class ToyNode:
         self.chosen: dict[str, int | None] = {}
         self.contexts: dict[str, Rows] = {}
         self.state: list[int] = []
+        self.drawn: dict[str, int] = {}
         self.room: dict[str, int] = {}
 
     def grow(
@@ -341,6 +342,18 @@ class ToyNode:
         sources = sources * len(targets) if len(sources) == 1 else sources
         for one, other in zip(sources, targets, strict=True):
             self.contexts[other] = Rows(list(self.contexts.setdefault(one, Rows()).rows))
+
+    def move(self, what: str, target: "ToyNode") -> None:
+        """What a hop takes along: a context that is here, or what a sampler has drawn."""
+        if what.startswith("sampler:"):
+            name = what.removeprefix("sampler:")
+            if name in self.drawn:
+                target.drawn[name] = self.drawn.pop(name)
+            return
+        for name in self.named(what):
+            rows = self.contexts.pop(name, Rows())
+            if rows.rows:
+                target.contexts[name] = rows
 
     def clear(self, batch: ToyBatch, context: str, index: Any = None) -> None:
         for name in self.named(context, index):
@@ -397,6 +410,8 @@ class ToyNode:
             sizes = sizes_of(op, given)
             if op.stateful:
                 self.state.append(seed)
+            if op.sampler is not None:
+                self.request.draw(self, op.sampler)
             cross = {c.name for c in self.node.contexts if c.cross is not None}
             count = max(sizes.values(), default=1)
             for name in written:
@@ -445,6 +460,7 @@ class ToyBuilder:
         self.request = request
         self.kept: dict[str, Kept] = {}
         self.nodes: dict[str, ToyNode] = {}
+        self.passing: dict[str, ToyNode] = {}
 
     def node(self, name: str, *, arrays: Any = None, **_: Any) -> ToyNode:
         made = self.nodes.setdefault(name, ToyNode(self.request.nodes[name], self.request))
@@ -455,6 +471,12 @@ class ToyBuilder:
         return made
 
     kv_cache = stateless = host = node
+
+    def holder(self, name: str) -> ToyNode:
+        """A node of the rank, or a place for contexts that only pass through."""
+        return self.nodes.get(name) or self.passing.setdefault(
+            name, ToyNode(self.request.nodes[name], self.request)
+        )
 
     def ring(
         self,

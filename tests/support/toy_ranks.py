@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from types import ModuleType
 from typing import Any
@@ -19,7 +19,7 @@ from mstarc.ir.interpret.toys import Fields, Toys, landmarks
 from mstarc.ir.types import TupleType
 from mstarc.plan.lanes import lanes_of
 from mstarc_runtime import plan_api
-from tests.support.toy_parts import ToyBatch, ToyBuilder, ToyJob, ToyOps, ToyRing
+from tests.support.toy_parts import ToyBatch, ToyBuilder, ToyJob, ToyNode, ToyOps, ToyRing
 
 
 class ToyRequest:
@@ -42,6 +42,13 @@ class ToyRequest:
         self.rings: dict[str, ToyRing] = {}
         self.loops: dict[str, plan_api.Loop] = {}
         self.passes: dict[str, int] = {}
+        self.drawn: dict[tuple[str, str], int] = {}
+
+    def draw(self, node: ToyNode, sampler: str) -> None:
+        """A sampler draws: what it has drawn before must be on its rank."""
+        drawn = self.drawn.get((node.node.name, sampler), 0)
+        assert node.drawn.get(sampler, 0) == drawn, f"{sampler} was left on another rank"
+        self.drawn[node.node.name, sampler] = node.drawn[sampler] = drawn + 1
 
     def ring(self, name: str, policy: plan_api.Policy, item: tuple[int, ...]) -> ToyRing:
         if name not in self.rings:
@@ -58,12 +65,15 @@ class Ranks:
     """The ranks of a placement, built, with every step's rank and function."""
 
     request: ToyRequest
-    ranks: list[Any]
-    builders: list[ToyBuilder]
+    ranks: dict[int, Any]
+    builders: dict[int, ToyBuilder]
     steps: dict[int, tuple[int, Any]]
+    depth: int = 0
+    arrived: int = 0
+    joins: list[int] = field(default_factory=list)
 
     def machine(self, start: int) -> Iterator[str]:
-        """Run a machine; says after every step whether it waits."""
+        """Run a machine, or a branch of it up to its join; says after every step if it waits."""
         here: int | None = start
         while here is not None:
             rank, step = self.steps[here]
@@ -74,6 +84,14 @@ class Ranks:
                     here = None
                 case plan_api.HopStep():
                     here = self.hop(rank, step)
+                case plan_api.SpreadStep(branches=branches):
+                    yield from self.spread(branches)
+                    here = self.joins.pop()
+                case plan_api.JoinStep(arrivals=arrivals, then=then):
+                    self.arrived += 1
+                    if self.arrived == arrivals:
+                        self.joins.append(then)
+                    here = None
                 case plan_api.BranchStep(test=test, yes=yes, no=no):
                     here = self.target(yes if test(self.ranks[rank], 0) else no, None)
                 case plan_api.MarkStep(streams=streams, mark=mark, then=then):
@@ -92,6 +110,16 @@ class Ranks:
                             yield "waits"
                     here = step.drained if drained else self.run(rank, step)
             yield "goes on"
+
+    def spread(self, branches: tuple[int, ...]) -> Iterator[str]:
+        """Run branches, the last one first: they do not see one another."""
+        self.depth += 1
+        self.arrived, arrived = 0, self.arrived
+        for branch in reversed(branches):
+            yield from self.machine(branch)
+        self.depth -= 1
+        assert len(self.joins) == 1, "branches do not meet"
+        self.arrived = arrived
 
     def run(self, rank: int, step: Any) -> int:
         if isinstance(step, plan_api.HostStep):
@@ -135,8 +163,11 @@ class Ranks:
         machine = there.machine if done else there.name.split(".")[0]
         for name in step.values:
             target[name].held = list(source[name].held)
+        for node, what in step.contexts:
+            self.builders[rank].holder(node).move(what, self.builders[step.rank].holder(node))
         for name, kept in source.items():
-            if name.startswith(f"{machine}_"):
+            # The rank that spreads keeps what its branches leave there.
+            if name.startswith(f"{machine}_") and not self.depth:
                 kept.held = []
         return step.step
 
@@ -190,14 +221,14 @@ def run_plan(
             for name in sorted(files)
             if name.startswith(f"placements/{placement}/rank")
         ]
-        made, builders = [], []
+        made: dict[int, Any] = {}
+        builders: dict[int, ToyBuilder] = {}
         for loaded in modules:
             rank = loaded.RANK()
             rank.ops, rank.options = ToyOps(), lambda slot: request.options
             builder = ToyBuilder(request)
             rank.build(builder)
-            made.append(rank)
-            builders.append(builder)
+            made[rank.rank], builders[rank.rank] = rank, builder
         ranks = Ranks(
             request=request,
             ranks=made,
@@ -214,7 +245,7 @@ def run_plan(
             for stream in program.streams
             if lanes_of(stream)[0].name in request.rings
         }
-        for rank in made:
+        for rank in made.values():
             rank.release(0)
     emits = {name: tuple(values) for name, values in request.emits.items()}
     return emits, streams

@@ -13,7 +13,17 @@ from mstarc.plan.actions import (
     SendItem,
     Test,
 )
-from mstarc.plan.plan import BranchPlan, DonePlan, HopPlan, LoopTarget, MarkPlan, RunStep, Step
+from mstarc.plan.plan import (
+    BranchPlan,
+    DonePlan,
+    HopPlan,
+    JoinPlan,
+    LoopTarget,
+    MarkPlan,
+    RunStep,
+    SpreadPlan,
+    Step,
+)
 
 
 def numbered(noun: str, names: Sequence[str]) -> str:
@@ -86,7 +96,7 @@ def step_words(step: Step, names: Mapping[int, str]) -> list[str]:
     match step:
         case RunStep():
             return [*_statements(step.actions), *_ahead(step.actions)] or ["keeps its values"]
-        case BranchPlan() | MarkPlan():
+        case BranchPlan() | MarkPlan() | SpreadPlan() | JoinPlan():
             return [step.text]
         case HopPlan(rank=rank, step=target):
             return [f"goes on at rank {rank}: {target}, {names[target]}"]

@@ -83,7 +83,7 @@ def placement_document(placed: PlacedPlan) -> dict[str, Any]:
         "machines": {m.machine: {"rank": m.rank, "step": m.step} for m in placed.machines},
         "streams": {
             lane: {
-                "producer_rank": s.producer_rank,
+                "producer_ranks": list(s.producer_ranks),
                 "consumer_rank": s.consumer_rank,
                 "capacity": s.stream.capacity,
             }
@@ -97,6 +97,8 @@ def placement_document(placed: PlacedPlan) -> dict[str, Any]:
                 "step": step.step,
                 "values": list(step.values),
                 "bytes": step.bytes,
+                "contexts": [list(context) for context in step.contexts],
+                "row_bytes": step.row_bytes,
             }
             for rank in placed.ranks
             for step in rank.steps

@@ -22,11 +22,13 @@ from mstarc.plan.plan import (
     BranchPlan,
     DonePlan,
     HopPlan,
+    JoinPlan,
     MarkPlan,
     PlacedPlan,
     Plan,
     RankPlan,
     RunStep,
+    SpreadPlan,
     Step,
     Target,
 )
@@ -213,24 +215,46 @@ class _RankWriter:
                         f"line={step.line}",
                     ],
                 )
-            case HopPlan():
-                self.api.add("HopStep")
-                values = tuple(step.values)
+            case SpreadPlan():
+                self.api.add("SpreadStep")
+                branches = [self.constants[number] for number in step.branches]
                 return self._lay_out(
-                    "HopStep",
+                    "SpreadStep",
                     [
                         f"id={self.constants[step.id]}",
-                        f"rank={step.rank}",
-                        f"step={step.step}",
-                        f"values={_tuple('values', values)}",
+                        f"name={pyrepr(step.name)}",
+                        f"branches={layout_tuple(branches, 8, before=len('branches='), after=1)}",
+                        f"line={step.line}",
                     ],
                 )
-            case DonePlan():
-                self.api.add("DoneStep")
+            case JoinPlan():
+                self.api.add("JoinStep")
+                return self._lay_out(
+                    "JoinStep",
+                    [
+                        f"id={self.constants[step.id]}",
+                        f"name={pyrepr(step.name)}",
+                        f"arrivals={step.arrivals}",
+                        f"then={self.constants[step.then]}",
+                        f"line={step.line}",
+                    ],
+                )
+            case HopPlan():
+                self.api.add("HopStep")
                 arguments = [
                     f"id={self.constants[step.id]}",
-                    f"machine={pyrepr(step.machine)}",
+                    f"rank={step.rank}",
+                    f"step={step.step}",
+                    f"values={_tuple('values', tuple(step.values))}",
                 ]
+                if step.contexts:
+                    pairs = [pyrepr(context) for context in step.contexts]
+                    laid_out = layout_tuple(pairs, 8, before=len("contexts="), after=1)
+                    arguments.append(f"contexts={laid_out}")
+                return self._lay_out("HopStep", arguments)
+            case DonePlan():
+                self.api.add("DoneStep")
+                arguments = [f"id={self.constants[step.id]}", f"machine={pyrepr(step.machine)}"]
                 if step.closes:
                     arguments.append(f"closes={_tuple('closes', step.closes)}")
                 return self._lay_out("DoneStep", arguments)
@@ -354,7 +378,7 @@ def _where(step: Step) -> str:
             return region
         case RunStep(why=why):
             return why
-        case BranchPlan() | MarkPlan():
+        case BranchPlan() | MarkPlan() | SpreadPlan() | JoinPlan():
             return "host"
         case _:
             return ""
