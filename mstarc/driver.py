@@ -12,11 +12,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from mstarc import __version__
-from mstarc.diagnostics import Diagnostic, DiagnosticSink, InternalError, Label, did_you_mean
+from mstarc.diagnostics import Diagnostic, DiagnosticSink, InternalError
 from mstarc.names import resolve
-from mstarc.options import DEFAULT_PLACEMENT, CompileOptions
+from mstarc.options import CompileOptions
 from mstarc.records import dataclass
-from mstarc.source import SourceFile, Span
+from mstarc.source import SourceFile
 from mstarc.syntax import ast
 from mstarc.syntax.parser import parse
 from mstarc.typecheck import Sizes
@@ -56,7 +56,7 @@ class Inspection:
     """What an editor may ask about: all that the front half knows of a text, mistakes or not.
 
     `tree` lacks what could not be read, and `typed` what could not be checked; they are none where
-    nothing could be. `diagnostics` are those of `lint`.
+    nothing could be. `diagnostics` are those of `lint`; comments allow the warnings in `allowed`.
     """
 
     source: SourceFile
@@ -64,6 +64,7 @@ class Inspection:
     resolved: "Resolved | None" = None
     typed: "Typed | None" = None
     diagnostics: tuple[Diagnostic, ...]
+    allowed: tuple[Diagnostic, ...] = ()
 
 
 # The commands
@@ -81,7 +82,7 @@ def inspect(
     job = _job((spec,), CompileOptions())
     tree = job.run("parse", read, spec, job.sink)
     if tree is None:
-        return Inspection(source=spec, diagnostics=job.sink.diagnostics)
+        return Inspection(source=spec, diagnostics=job.found())
     if job.sink.has_errors:
         resolved, typed = _check_what_was_read(tree, spec, None, job)
     else:
@@ -92,7 +93,8 @@ def inspect(
         tree=tree,
         resolved=resolved,
         typed=typed,
-        diagnostics=job.sink.diagnostics,
+        diagnostics=(left := job.found()),
+        allowed=tuple(found for found in job.sink.diagnostics if found not in left),
     )
 
 
@@ -106,9 +108,10 @@ def with_opinions(inspection: Inspection, chosen: "Selection") -> Inspection:
         job.sink.report(found)
     if inspection.typed is not None and not job.sink.has_errors:
         context = RuleContext(source=inspection.source, typed=inspection.typed)
-        for found in job.run("lint", lint_spec, context, chosen, job.sources):
+        warnings = (*inspection.diagnostics, *inspection.allowed)
+        for found in job.run("lint", lint_spec, context, chosen, job.sources, warnings):
             job.sink.report(found)
-    return replace(inspection, diagnostics=job.sink.diagnostics)
+    return replace(inspection, diagnostics=job.found())
 
 
 def check(spec: SourceFile) -> Outcome:
@@ -146,7 +149,8 @@ def lint(
         return job.outcome()
     context = RuleContext(source=spec, typed=typed, deployments=read)
     sources = {file.path: file for file in (spec, *deployments)}
-    for found in job.run("lint", lint_spec, context, chosen, sources):
+    warnings = job.sink.diagnostics
+    for found in job.run("lint", lint_spec, context, chosen, sources, warnings):
         job.sink.report(found)
     return job.outcome()
 
@@ -179,14 +183,16 @@ def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
     from mstarc.passes.pipeline import pass_names
     from mstarc.plan import build_plan
 
-    sizes_file = (options.sizes,) if options.sizes is not None else ()
-    job = _job((spec, *options.deployments, *sizes_file), options)
+    job = _job((spec, *options.deployments, *_given_files(options)), options)
     sizes = _read_sizes(job)
     targets = _targets(job)
     program = _lowered(spec, sizes, job)
     if program is None or job.sink.has_errors:
         return job.outcome()
-    placed = [_run_passes(program, target, job) for target in targets]
+    weighed = _weighed(targets, program, sizes, job)
+    if job.sink.has_errors:
+        return job.outcome()
+    placed = [_run_passes(program, target, job) for target in weighed]
     programs = [found for found in placed if found is not None]
     if job.sink.has_errors or options.stop_after in pass_names():
         return job.outcome()
@@ -213,13 +219,13 @@ def picture_of(
     """
     from mstarc.show import selected
 
-    sizes_file = (options.sizes,) if options.sizes is not None else ()
-    job = _job((spec, *options.deployments, *sizes_file), options)
+    job = _job((spec, *options.deployments, *_given_files(options)), options)
     sizes = _read_sizes(job)
     targets = _targets(job) if placed else []
     program = _lowered(spec, sizes, job)
     if program is not None and targets and not job.sink.has_errors:
-        program = _run_passes(program, targets[0], job)
+        (target,) = _weighed(targets[:1], program, sizes, job)
+        program = _run_passes(program, target, job)
     if program is None or job.sink.has_errors:
         return job.outcome()
     found = job.run("show", selected, program, name)
@@ -365,6 +371,11 @@ def _lint_deployments(
 # What a compilation is given besides the spec
 
 
+def _given_files(options: CompileOptions) -> list[SourceFile]:
+    found = (options.sizes, options.kinds, options.profile)
+    return [file for file in found if file is not None]
+
+
 def _read_sizes(job: "_Job") -> "SizesFile | None":
     if job.options.sizes is None:
         return None
@@ -399,54 +410,18 @@ def _has_weights(node: ast.NodeDecl) -> bool:
 
 def _targets(job: "_Job") -> "list[PassContext]":
     """Where to place: each deployment, or each set of devices, or one CPU."""
-    from mstarc.deployment import parse_devices, read_deployment
-    from mstarc.passes.context import PassContext
+    from mstarc.passes.targets import targets
 
-    texts = tuple(dict.fromkeys(job.options.placements))
-    devices = [parse_devices(text) for text in texts]
-    for text, parsed in zip(texts, devices, strict=True):
-        if parsed is None:
-            job.sink.report(_unknown_devices(text))
-    if not job.options.deployments:
-        if not texts:
-            devices = [parse_devices(DEFAULT_PLACEMENT)]
-        graphs = job.options.require_graphs
-        return [
-            PassContext(sink=job.sink, devices=parsed, require_graphs=graphs) for parsed in devices
-        ]
-    assert len(devices) <= 1, "deployments are placed on one set of devices"
-    targets = []
-    for file in job.options.deployments:
-        deployment = job.run("deployment", read_deployment, file, job.sink)
-        if deployment is not None:
-            on = devices[0] if devices else None
-            targets.append(
-                PassContext(
-                    sink=job.sink,
-                    devices=on,
-                    deployment=deployment,
-                    require_graphs=job.options.require_graphs,
-                )
-            )
-    return targets
+    return job.run("targets", targets, job.options, job.sink)
 
 
-def _unknown_devices(text: str) -> Diagnostic:
-    from mstarc.deployment import CATALOG
+def _weighed(
+    found: "list[PassContext]", program: "Program", sizes: "SizesFile | None", job: "_Job"
+) -> "list[PassContext]":
+    """The targets, with how large the weights of the program are there."""
+    from mstarc.passes.targets import with_weights
 
-    kinds = [kind.name for kind in CATALOG]
-    kind = text.lstrip("0123456789").removeprefix("x")
-    count = text.removesuffix(kind)
-    return Diagnostic(
-        code="MS0601",
-        message=f"unknown devices `{text}`",
-        primary=Label(span=Span(path="", start=0, end=0)),
-        helps=(
-            *(f"did you mean `{count}{near}`?" for near in did_you_mean(kind, kinds)[:1]),
-            "write a count and a kind, such as `2xH200` or `cpu`",
-            f"kinds are {', '.join(f'`{known}`' for known in kinds)}",
-        ),
-    )
+    return [job.run("weigh", with_weights, one, program, job.options, sizes) for one in found]
 
 
 @dataclass(slots=True)
@@ -483,10 +458,19 @@ class _Job:
             self.dump = show()
         return self.sink.has_errors or self.options.stop_after == stage
 
+    def found(self) -> tuple[Diagnostic, ...]:
+        """What was found so far and no comment allows."""
+        findings = self.sink.diagnostics
+        if not findings:
+            return ()
+        from mstarc.lint.comments import without_allowed
+
+        return without_allowed(findings, self.sources)
+
     def outcome(self, files: Mapping[str, str] | None = None) -> Outcome:
         """What came of it so far; `files` only if nothing was wrong."""
         return Outcome(
-            diagnostics=self.sink.diagnostics,
+            diagnostics=self.found(),
             sources=self.sources,
             files=None if self.sink.has_errors else files,
             dump=self.dump,

@@ -1,6 +1,6 @@
 """Run the chosen rules over a spec and its deployments."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from mstarc.diagnostics import Diagnostic
 from mstarc.lint.base import RuleContext
@@ -11,14 +11,22 @@ from mstarc.source import SourceFile
 
 
 def lint_spec(
-    context: RuleContext, chosen: Selection, sources: Mapping[str, SourceFile]
+    context: RuleContext,
+    chosen: Selection,
+    sources: Mapping[str, SourceFile],
+    warnings: Iterable[Diagnostic] = (),
 ) -> list[Diagnostic]:
     """What the rules in `chosen` find and no comment allows, file by file.
+
+    `warnings` are those of the compiler, which comments may allow as well.
 
     `sources` are the files that findings may be in, and whose comments count: the spec and its
     deployments.
     """
     found: dict[str, list[Diagnostic]] = {path: [] for path in sources}
+    for warning in warnings:
+        if warning.primary.span.path in found:
+            found[warning.primary.span.path].append(warning)
     for rule in RULES:
         if rule.check is None or rule.code not in chosen.enabled:
             continue

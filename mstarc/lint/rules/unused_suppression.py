@@ -4,8 +4,9 @@
 `report`, since that is known only when all other rules have run.
 """
 
-from mstarc.diagnostics import CATALOG, Diagnostic
+from mstarc.diagnostics import Diagnostic
 from mstarc.lint.base import Rule, finding, removal
+from mstarc.lint.comments import can_be_allowed
 from mstarc.source import Span
 
 
@@ -13,9 +14,8 @@ def report(word: str, code: str | None, span: Span, *, whole: Span | None) -> Di
     """The finding for one code or name. `whole` is the comment, where nothing else is in it."""
     if code is None:
         label, note = "no code and no name of a lint", ""
-    elif not code.startswith("MS1"):
-        kind = CATALOG[code].severity
-        label, note = f"{code} is no lint", f"{kind}s cannot be allowed: they are repaired"
+    elif not can_be_allowed(code):
+        label, note = f"{code} is no lint", "errors cannot be allowed: they are repaired"
     else:
         label, note = "does not occur here", ""
     found = finding("MS1001", span, f"`{word}` is allowed for nothing", label)
