@@ -29,5 +29,6 @@ class Request:
     width: int = 1024
     max_tokens: int = 2048
     temperature: float = 0.6
+    repetition_penalty: float = 1.05
     seed: int = 0
     wants: frozenset[str] = frozenset()

@@ -1,8 +1,9 @@
 """What a request makes, on its way to a person: text on a terminal, sound and text in files.
 
-Events of a request → text printed as it comes, `<output>.wav` written as it streams, `<output>.txt`
-and `<output>.npy` at the end (`.npz` where values differ in shape). Files appear under their names
-when the request has ended well, and nothing is left of one that has not.
+Events of a request → text printed as it comes, `<output>.wav` written as it streams, and at the
+end `<output>.txt`, `<output>.png` (`<output>-1.png` … of several) and `<output>.npy` (`.npz` where
+values differ in shape). Files appear under their names when the request has ended well, and nothing
+is left of one that has not.
 """
 
 import os
@@ -90,6 +91,8 @@ class Answer:
     name: str
     target: Target
     printer: TextPrinter
+    # The outputs that are images, whose values are u8[3, H, W].
+    images: frozenset[str] = frozenset()
     clock: Clock = time.monotonic
     begun_s: float = 0.0
     first_text_s: float | None = None
@@ -193,6 +196,9 @@ class Answer:
                 write_whole(path, ("".join(pieces).strip() + "\n").encode())
                 self.written.append(path)
         for output, arrays in self.values.items():
+            if output in self.images:
+                self._write_images(output, arrays)
+                continue
             alike = len({array.shape for array in arrays}) == 1
             path = self.target.path(output, ".npy" if alike else ".npz")
             if path is not None:
@@ -202,6 +208,17 @@ class Answer:
                 else:
                     np.savez(content, *arrays)
                 write_whole(path, content.getvalue())
+                self.written.append(path)
+
+    def _write_images(self, output: str, pictures: list[NDArray[Any]]) -> None:
+        # Here, because a plan without images needs no library for them.
+        from mstarc_runtime.media.images import png_bytes
+
+        for number, pixels in enumerate(pictures, 1):
+            name = output if len(pictures) == 1 else f"{output}-{number}"
+            path = self.target.path(name, ".png")
+            if path is not None:
+                write_whole(path, png_bytes(pixels))
                 self.written.append(path)
 
 

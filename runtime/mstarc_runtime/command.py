@@ -97,16 +97,22 @@ def _run(options: argparse.Namespace) -> int:
             start_timeout_s=options.start_timeout,
         ) as ranks,
     ):
-        return _answer(ranks, prepared, targets)
+        images = frozenset(out.name for out in plan.outputs if out.type == "image")
+        return _answer(ranks, prepared, targets, images)
 
 
-def _answer(ranks: Ranks, prepared: list[PreparedRequest], targets: list[Target]) -> int:
+def _answer(
+    ranks: Ranks,
+    prepared: list[PreparedRequest],
+    targets: list[Target],
+    images: frozenset[str],
+) -> int:
     printer = TextPrinter(sys.stdout)
     answers: list[Answer] = []
     try:
         for one, target in zip(prepared, targets, strict=True):
             name = one.name if len(prepared) > 1 else ""
-            answer = Answer(name=name, target=target, printer=printer)
+            answer = Answer(name=name, target=target, printer=printer, images=images)
             answers.append(answer)
             number = ranks.conductor.submit(one, answer)
             answer.on_failure = _canceller(ranks.conductor, number)

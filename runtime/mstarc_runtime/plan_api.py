@@ -540,9 +540,13 @@ class KVNode(Protocol):
         batch: Batch,
         rows: int | Sequence[int],
         context: str | None = None,
+        advance: int | Sequence[int] | None = None,
         index: int | Sequence[int] | None = None,
     ) -> None:
-        """Room for rows that only their own call attends, and that do not stay."""
+        """Room for rows that only their own call attends, and that do not stay.
+
+        With `advance` all of them have the position at which the call begins.
+        """
 
     def fork(
         self,

@@ -51,3 +51,10 @@ def cache_for(
     )
     cache = KVCache(layout, dtype=torch.float32, device=CPU)
     return cache, TorchAttention(cache, row_by_row=row_by_row)
+
+
+def relative_error(found: Tensor, wanted: Tensor) -> float:
+    """The length of the difference over the length of what is wanted."""
+    assert found.shape == wanted.shape, f"{list(found.shape)} is not {list(wanted.shape)}"
+    difference = (found.double() - wanted.double()).norm()
+    return float(difference / wanted.double().norm())

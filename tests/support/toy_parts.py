@@ -326,9 +326,14 @@ class ToyNode:
             self.room[f"{what}{name}"] = self.room.get(f"{what}{name}", 0) + count
 
     def peek(
-        self, batch: ToyBatch, rows: Any, context: str | None = None, index: Any = None
+        self,
+        batch: ToyBatch,
+        rows: Any,
+        context: str | None = None,
+        advance: Any = None,
+        index: Any = None,
     ) -> None:
-        self.grow(batch, rows, context, index=index, what="peek ")
+        self.grow(batch, rows, context, advance, index, what="peek ")
 
     def fork(
         self,

@@ -32,6 +32,9 @@ _DEFAULT = "default"
 GREEDY = Sampler(name=_DEFAULT)
 
 
+Span = int | NDArray[np.int64] | None
+
+
 class BackendMaker(Protocol):
     """Chooses the attention of a cache."""
 
@@ -74,7 +77,8 @@ class KVEngine:
     _next: dict[str, int] = field(default_factory=dict)
     _peeked: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     _keys: dict[str, NDArray[np.int64]] = field(default_factory=dict)
-    _spans: dict[str, int | NDArray[np.int64] | None] = field(default_factory=dict)
+    _spans: dict[str, Span] = field(default_factory=dict)
+    _peeked_spans: dict[str, Span] = field(default_factory=dict)
     _calls: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def grow(
@@ -94,11 +98,7 @@ class KVEngine:
             return
         keys, counts = self._room(batch, rows, name, index)
         batch.growth[(self.name, name)] = counts.tolist()
-        self._spans[name] = (
-            advance
-            if advance is None or isinstance(advance, int)
-            else np.repeat(np.array(advance, dtype=np.int64), keys.size // batch.size)
-        )
+        self._spans[name] = _span(advance, keys.size // batch.size)
 
     def _room(
         self, batch: StepBatch, rows: int | Sequence[int], context: str, index: Index
@@ -115,6 +115,7 @@ class KVEngine:
         batch: StepBatch,
         rows: int | Sequence[int],
         context: str | None = None,
+        advance: int | Sequence[int] | None = None,
         index: Index = None,
     ) -> None:
         """Raises OutOfPages or ContextFull, and then nothing was changed."""
@@ -123,7 +124,8 @@ class KVEngine:
             assert rows == 1, f"step {batch.step.name}: one row is attended and not kept"
             self._step_context(batch.bucket, name, keep=False).prepare(batch.slots)
             return
-        self._peeked[name] = self._room(batch, rows, name, index)[1]
+        keys, self._peeked[name] = self._room(batch, rows, name, index)
+        self._peeked_spans[name] = _span(advance, keys.size // batch.size)
 
     def fork(
         self,
@@ -251,12 +253,19 @@ class KVEngine:
             "keys": self._keys[context],
             "mask": plan.mask,
             "keep": plan.keep,
-            "span": self._spans.get(context) if plan.keep else None,
+            "span": (self._spans if plan.keep else self._peeked_spans).get(context),
         }
         made = PackedContext(**given) if count is None else ArrayContext(count=count, **given)
         if plan.keep:
             batch.contexts[(self.name, context)] = made
         return made
+
+
+def _span(advance: int | Sequence[int] | None, contexts: int) -> Span:
+    """By how much the positions of each key move, where a request has so many contexts."""
+    if advance is None or isinstance(advance, int):
+        return advance
+    return np.repeat(np.array(advance, dtype=np.int64), contexts)
 
 
 def op_plans(

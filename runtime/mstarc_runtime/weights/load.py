@@ -2,7 +2,8 @@
 
 `module.weight_map()` says which tensors of the checkpoint each parameter or buffer is made of
 (several are joined on dim 0, as in a fused projection); without that method the names are the
-same. Values are cast to the parameter's dtype and put on its device.
+same. Values are cast to the parameter's dtype and put on its device. `module.weight_files` names
+files that are read as well where the checkpoint's index leaves them out.
 
 What must not pass unseen is an error: a tensor that is not there (MS9104), one of another shape
 (MS9105), a file changed since it was made (MS9103), and a tensor of a layer that the module has
@@ -55,8 +56,12 @@ def load(
     are made on `device` (the CPU if it is None).
     """
     wanted = weight_map(module)
+    extra = [folder / name for name in getattr(module, "weight_files", ())]
     with ExitStack() as stack:
-        shards = {path: stack.enter_context(_open(path, folder)) for path in _shard_paths(folder)}
+        shards = {
+            path: stack.enter_context(_open(path, folder))
+            for path in dict.fromkeys([*_shard_paths(folder), *extra])
+        }
         where = {
             name.removeprefix(under): (shard, name)
             for shard in shards.values()

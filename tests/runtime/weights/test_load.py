@@ -161,3 +161,20 @@ def test_a_config_that_is_missing_or_no_object_is_an_error(tmp_path: Path) -> No
     with pytest.raises(RuntimeFailure) as caught:
         read_config(tmp_path)
     assert caught.value.code == "MS9107"
+
+
+class Beside(Joined):
+    """A module that also reads a file which the index leaves out."""
+
+    weight_files = ("norm.safetensors",)
+
+
+def test_files_beside_the_index_are_read_where_a_module_names_them(tmp_path: Path) -> None:
+    tensors = _tensors()
+    norm = {name: tensors.pop(name) for name in ("norm.weight", "norm.bias")}
+    save_file(tensors, tmp_path / "layers.safetensors")
+    save_file(norm, tmp_path / "norm.safetensors")
+    index = {"weight_map": dict.fromkeys(tensors, "layers.safetensors")}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    load(Beside(), tmp_path)
+    assert _code(Joined(), tmp_path).code == "MS9104"

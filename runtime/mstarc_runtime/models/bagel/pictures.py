@@ -103,12 +103,16 @@ class VaeDecoder(nn.Module):
 
         `height` and `width` i64[B] are in pixels, and the same for all B.
         """
+        colours = self.pixels(x, height, width) * 0.5 + 0.5
+        return (colours.clamp(0, 1) * 255).to(torch.uint8)
+
+    def pixels(self, x: Tensor, height: Tensor, width: Tensor) -> Tensor:
+        """Colours f32[B, 3, H, W], about -1 .. 1."""
         rows, columns = int(height[0]) // self._cell, int(width[0]) // self._cell
         latents = latents_of(x[:, 1:-1].unflatten(1, (rows, columns)), self._patch)
         unscaled = latents / self._scale + self._shift
-        px = self.decoder(unscaled.to(self.decoder.conv_in.weight.dtype)).float()
-        colours: Tensor = px * 0.5 + 0.5
-        return (colours.clamp(0, 1) * 255).to(torch.uint8)
+        px: Tensor = self.decoder(unscaled.to(self.decoder.conv_in.weight.dtype))
+        return px.float()
 
 
 def cells_of(latents: Tensor, patch: int) -> Tensor:

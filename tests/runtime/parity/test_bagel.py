@@ -1,0 +1,93 @@
+"""BAGEL's plan gives what the public implementation gives, and every request its own in a batch.
+
+Float32 on a CPU, greedy, the same weights and noise; `tests.support.bagel_reference` computed the
+public values once.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+from torch import Tensor
+
+from mstarc_runtime.media.tokens import AsciiVocabulary, TextState
+from tests.support.bagel_cases import CASES, Case
+from tests.support.bagel_run import Got, TinyBagel
+from tests.support.golden import ROOT
+from tests.support.parity import relative_error
+
+# What eight updates add up to in float32.
+CLOSE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def public() -> dict[str, Tensor]:
+    return load_file(ROOT / "tests/runtime/parity/bagel.safetensors")
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Got, Tensor | None]]:
+    """What every case gets and its drawing, when nobody else is there."""
+    tiny = TinyBagel.begin(tmp_path_factory.mktemp("alone") / "plan")
+    answers: dict[str, tuple[Got, Tensor | None]] = {}
+    for case in CASES:
+        tiny.drawings.clear()
+        (got,) = tiny.answer([case])
+        answers[case.name] = (got, tiny.drawings[0] if case.draws else None)
+    return answers
+
+
+def _read(tokens: Tensor) -> str:
+    words, state = AsciiVocabulary(128), TextState()
+    return "".join(state.feed(words.bytes_of(token)) for token in tokens.tolist())
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.draws], ids=lambda case: case.name)
+def test_drawings_are_the_public_ones(
+    case: Case, public: dict[str, Tensor], alone: dict[str, tuple[Got, Tensor | None]]
+) -> None:
+    got, drawing = alone[case.name]
+    assert drawing is not None and got.picture is not None
+    assert relative_error(drawing[1:-1], public[f"case.{case.name}.latents"]) < CLOSE
+    wanted = public[f"case.{case.name}.picture"].numpy()
+    assert np.abs(got.picture.astype(int) - wanted).max() <= 1
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.says], ids=lambda case: case.name)
+def test_texts_are_the_public_ones(
+    case: Case, public: dict[str, Tensor], alone: dict[str, tuple[Got, Tensor | None]]
+) -> None:
+    assert alone[case.name][0].text == _read(public[f"case.{case.name}.tokens"])
+
+
+def test_each_request_gets_its_own_in_a_batch(
+    tmp_path: Path, alone: dict[str, tuple[Got, Tensor | None]]
+) -> None:
+    """With and without guidance, editing, thinking and talking, of several sizes, all at once."""
+    tiny = TinyBagel.begin(tmp_path / "plan")
+    for case, got in zip(CASES, tiny.answer(CASES), strict=True):
+        _same(got, alone[case.name][0], case)
+    backwards = CASES[::-1]
+    for case, got in zip(backwards, tiny.answer(backwards, stagger=3), strict=True):
+        _same(got, alone[case.name][0], case)
+
+
+def test_rows_of_several_requests_share_calls(
+    tmp_path: Path, public: dict[str, Tensor], alone: dict[str, tuple[Got, Tensor | None]]
+) -> None:
+    """As on a GPU, where bits may depend on the batch and nothing else does."""
+    tiny = TinyBagel.begin(tmp_path / "plan", deterministic=False)
+    for case, got in zip(CASES, tiny.answer(CASES), strict=True):
+        own = alone[case.name][0]
+        assert got.text == own.text, case.name
+        if own.picture is not None:
+            assert got.picture is not None
+            assert np.abs(got.picture.astype(int) - own.picture).max() <= 1, case.name
+
+
+def _same(got: Got, own: Got, case: Case) -> None:
+    assert got.text == own.text, case.name
+    assert (got.picture is None) == (own.picture is None), case.name
+    if got.picture is not None and own.picture is not None:
+        assert np.array_equal(got.picture, own.picture), case.name
