@@ -190,8 +190,6 @@ def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
     if program is None or job.sink.has_errors:
         return job.outcome()
     weighed = _weighed(targets, program, sizes, job)
-    if job.sink.has_errors:
-        return job.outcome()
     placed = [_run_passes(program, target, job) for target in weighed]
     programs = [found for found in placed if found is not None]
     if job.sink.has_errors or options.stop_after in pass_names():
@@ -224,8 +222,8 @@ def picture_of(
     targets = _targets(job) if placed else []
     program = _lowered(spec, sizes, job)
     if program is not None and targets and not job.sink.has_errors:
-        (target,) = _weighed(targets[:1], program, sizes, job)
-        program = _run_passes(program, target, job)
+        weighed = _weighed(targets[:1], program, sizes, job)
+        program = _run_passes(program, weighed[0], job) if weighed else None
     if program is None or job.sink.has_errors:
         return job.outcome()
     found = job.run("show", selected, program, name)
@@ -418,10 +416,11 @@ def _targets(job: "_Job") -> "list[PassContext]":
 def _weighed(
     found: "list[PassContext]", program: "Program", sizes: "SizesFile | None", job: "_Job"
 ) -> "list[PassContext]":
-    """The targets, with how large the weights of the program are there."""
+    """The targets, with how large the weights of the program are there; none after an error."""
     from mstarc.passes.targets import with_weights
 
-    return [job.run("weigh", with_weights, one, program, job.options, sizes) for one in found]
+    made = [job.run("weigh", with_weights, one, program, job.options, sizes) for one in found]
+    return [] if job.sink.has_errors else made
 
 
 @dataclass(slots=True)

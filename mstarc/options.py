@@ -7,18 +7,35 @@ DEFAULT_PLACEMENT = "cpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFolder:
+    """A local checkpoint as it was read: of a node, or with `node` "" of the model.
+
+    `headers` are (path, text) of the header of each safetensors file, `config` is its config.json.
+    """
+
+    node: str
+    path: str
+    headers: tuple[tuple[str, str], ...]
+    config: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompileOptions:
     """How to compile a spec.
 
     Each of `placements` (`cpu`, `2xcpu`) makes one placement of the plan, and without any it is
     placed on one CPU. With `deployments`, the texts of deployment files, each of these makes one,
-    and `placements` has at most the devices for them. `sizes` replaces config values. `stop_after`
-    and `dump_after` name a stage or a pass.
+    and `placements` has at most the devices for them. `sizes` replaces config values. `kinds` are
+    device kinds of one's own, `profile` is what was measured, and `checkpoints` say how large
+    weights are. `stop_after` and `dump_after` name a stage or a pass.
     """
 
     placements: tuple[str, ...] = ()
     deployments: tuple[SourceFile, ...] = ()
     sizes: SourceFile | None = None
+    kinds: SourceFile | None = None
+    profile: SourceFile | None = None
+    checkpoints: tuple[CheckpointFolder, ...] = ()
     stop_after: str | None = None
     dump_after: str | None = None
     require_graphs: bool = False

@@ -13,6 +13,7 @@ from mstarc.cli.output import combined_report, format_option, print_report, prog
 from mstarc.cli.save import save_plan
 from mstarc.cli.settings import (
     deployment_option,
+    knowledge_options,
     placement_option,
     read_inputs,
     sizes_option,
@@ -32,6 +33,7 @@ from mstarc.diagnostics import DiagnosticSink
 @placement_option
 @deployment_option
 @sizes_option
+@knowledge_options
 @stage_option("--stop-after", help="Go as far as a stage or pass, and write nothing.")
 @stage_option("--dump-after", help="Print what a stage or pass made.")
 @click.option("--require-graphs", is_flag=True, help="A call that no CUDA graph holds is an error.")
@@ -43,6 +45,9 @@ def command(
     placements: tuple[str, ...],
     deployments: tuple[Path, ...],
     sizes: Path | None,
+    kinds: Path | None,
+    profile: Path | None,
+    checkpoints: tuple[str, ...],
     stop_after: str | None,
     dump_after: str | None,
     require_graphs: bool,
@@ -53,7 +58,16 @@ def command(
     started = time.perf_counter()
     sink = DiagnosticSink()
     attempt = f"compile `{shown_path(spec)}`"
-    inputs = read_inputs(spec, placements, deployments, sizes, sink)
+    inputs = read_inputs(
+        spec,
+        placements,
+        deployments,
+        sizes,
+        sink,
+        kinds=kinds,
+        profile=profile,
+        checkpoints=checkpoints,
+    )
     if inputs is None:
         return print_report(combined_report(sink, [], attempt), output_format)
     source, options = inputs

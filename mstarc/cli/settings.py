@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from mstarc import driver
+from mstarc.cli.checkpoints import read_checkpoint
 from mstarc.cli.inputs import read_source, read_sources
 from mstarc.diagnostics import DiagnosticSink, did_you_mean
 from mstarc.options import CompileOptions
@@ -49,6 +50,34 @@ def sizes_option(command: Command) -> Command:
     )(command)
 
 
+def knowledge_options(command: Command) -> Command:
+    """`--devices`, `--profile`, `--checkpoint`: what is known about devices, ops and weights."""
+    for option in (
+        click.option(
+            "--checkpoint",
+            "checkpoints",
+            multiple=True,
+            metavar="[NODE=]FOLDER",
+            help="A local checkpoint, whose headers say how large weights are; may be given again.",
+        ),
+        click.option(
+            "--profile",
+            type=click.Path(readable=False, path_type=Path),
+            metavar="FILE",
+            help="What `mstarc bench --calibrate` has measured.",
+        ),
+        click.option(
+            "--devices",
+            "kinds",
+            type=click.Path(readable=False, path_type=Path),
+            metavar="FILE",
+            help="Device kinds that the catalogue does not have, or other numbers for its own.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def stage_option(*names: str, **settings: Any) -> Callable[[Command], Command]:
     """An option whose value is a stage or a pass."""
     return click.option(*names, metavar="STAGE", callback=_known_stage, **settings)
@@ -68,6 +97,10 @@ def read_inputs(
     deployments: tuple[Path, ...],
     sizes: Path | None,
     sink: DiagnosticSink,
+    *,
+    kinds: Path | None = None,
+    profile: Path | None = None,
+    checkpoints: tuple[str, ...] = (),
 ) -> tuple[SourceFile, CompileOptions] | None:
     """The spec and what it is compiled with; none when a file could not be read."""
     if deployments and len(placements) > 1:
@@ -79,5 +112,10 @@ def read_inputs(
         placements=placements,
         deployments=tuple(read_sources(deployments, sink)),
         sizes=None if sizes is None else read_source(sizes, sink),
+        kinds=None if kinds is None else read_source(kinds, sink),
+        profile=None if profile is None else read_source(profile, sink),
+        checkpoints=tuple(
+            found for text in checkpoints if (found := read_checkpoint(text, sink)) is not None
+        ),
     )
     return None if source is None or sink.has_errors else (source, options)

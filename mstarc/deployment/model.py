@@ -1,6 +1,7 @@
 """What a deployment file says, each value with its place in the file.
 
 model: orpheus
+device_kinds: {H200: {memory_bytes: 120.0e9}}    # ours; over the catalogue's
 devices: 2xH200                 # ours; without it the devices are those of the command line
 max_seq_len: 8192
 max_concurrent_requests: 64
@@ -12,7 +13,7 @@ node_groups:
   - {node_names: [snac_decoder], ranks: [1]}
 """
 
-from mstarc.deployment.catalog import Devices
+from mstarc.deployment.catalog import DeviceKind, Devices
 from mstarc.records import dataclass
 from mstarc.source import Span
 
@@ -51,11 +52,15 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """One file. `name` is the file's, without folder and suffix; `groups_span` is the key's."""
+    """One file. `name` is the file's, without folder and suffix; `groups_span` is the key's.
+
+    `kinds` are all known device kinds where the file has some of its own, else none.
+    """
 
     name: str
     path: str
     model: Named
+    kinds: tuple[DeviceKind, ...] = ()
     devices: Devices | None = None
     devices_span: Span | None = None
     max_seq_len: Number | None = None

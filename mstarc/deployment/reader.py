@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
-from mstarc.deployment.catalog import CATALOG, Devices, parse_devices
+from mstarc.deployment.catalog import CATALOG, DeviceKind, Devices, parse_devices
 from mstarc.deployment.model import Deployment, Group, Named, Number
 from mstarc.deployment.nodes import read_root
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
@@ -14,6 +14,7 @@ Found = TypeVar("Found")
 
 _TOP = (
     "model",
+    "device_kinds",
     "devices",
     "max_seq_len",
     "max_concurrent_requests",
@@ -37,16 +38,21 @@ _WORDS = {
 }
 
 
-def read_deployment(file: SourceFile, sink: DiagnosticSink) -> Deployment | None:
+def read_deployment(
+    file: SourceFile, sink: DiagnosticSink, kinds: tuple[DeviceKind, ...] = CATALOG
+) -> Deployment | None:
     """What the file says, or None after reporting what is wrong with it."""
     root = read_root(file, "MS0602", sink)
-    return None if root is None else _Reader(file, sink).deployment(root[0])
+    return None if root is None else _Reader(file, sink, kinds).deployment(root[0])
 
 
 class _Reader:
-    def __init__(self, file: SourceFile, sink: DiagnosticSink) -> None:
+    def __init__(
+        self, file: SourceFile, sink: DiagnosticSink, kinds: tuple[DeviceKind, ...]
+    ) -> None:
         self.file = file
         self.sink = sink
+        self.kinds = kinds
         self.failed = False
 
     def deployment(self, root: Any) -> Deployment | None:
@@ -59,6 +65,7 @@ class _Reader:
         model = self.required(top, "model", root, self.named)
         groups = self.required(top, "node_groups", root, self.groups)
         kv_cache = self.kv_cache(top)
+        own_kinds = self.optional(top, "device_kinds", self.device_kinds) or ()
         deployment_devices = self.optional(top, "devices", self.devices)
         max_seq_len = self.optional(top, "max_seq_len", self.positive)
         max_requests = self.optional(top, "max_concurrent_requests", self.positive)
@@ -68,6 +75,7 @@ class _Reader:
             name=PurePosixPath(self.file.path).stem,
             path=self.file.path,
             model=model,
+            kinds=own_kinds,
             devices=deployment_devices,
             devices_span=self.span(top["devices"][1]) if "devices" in top else None,
             max_seq_len=max_seq_len,
@@ -171,11 +179,19 @@ class _Reader:
     def rank(self, node: Any) -> Number | None:
         return self.number(node, 0)
 
+    def device_kinds(self, node: Any) -> tuple[DeviceKind, ...] | None:
+        from mstarc.deployment.kinds import KindsReader  # loaded here: few files have their own
+
+        reader = KindsReader(self.file, self.sink)
+        self.kinds = reader.kinds(node, self.kinds)
+        self.failed = self.failed or reader.failed
+        return self.kinds
+
     def devices(self, node: Any) -> Devices | None:
         name = self.named(node)
-        devices = parse_devices(name.value) if name is not None else None
+        devices = parse_devices(name.value, self.kinds) if name is not None else None
         if name is not None and devices is None:
-            kinds = _listed([kind.name for kind in CATALOG])
+            kinds = _listed([kind.name for kind in self.kinds])
             helps = ("write a count and a kind, such as `2xH200` or `cpu`", f"kinds are {kinds}")
             self.error("MS0601", name.span, f"unknown devices `{name.value}`", "", *helps)
         return devices

@@ -26,18 +26,23 @@ ConfigScalar: TypeAlias = int | float | bool | str
 ConfigValue: TypeAlias = ConfigScalar | tuple[ConfigScalar, ...]
 
 _TOP = ("config", "weights")
-_WEIGHTS = ("source", "under", "seed", "config")
+_UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_WEIGHTS = ("source", "under", "seed", "config", "size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSizes:
-    """What a file says of one node's weights; `config` has the keys of a checkpoint's config."""
+    """What a file says of one node's weights; `config` has the keys of a checkpoint's config.
+
+    `size_bytes` is what they take on a device.
+    """
 
     node: str
     node_span: Span
     source: str | None = None
     under: str = ""
     seed: int = 0
+    size_bytes: int | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -132,8 +137,24 @@ class _Reader:
             source=self.scalar(entry, "source", str, "a name"),
             under=self.scalar(entry, "under", str, "a prefix of names") or "",
             seed=self.scalar(entry, "seed", int, "a whole number") or 0,
+            size_bytes=self.size(entry),
             config=self.plain(entry["config"][1], what) if "config" in entry else {},
         )
+
+    def size(self, entry: Mapping[str, Any]) -> int | None:
+        """Bytes: a whole number, or a number with a unit as in a spec, such as `6.6 GB`."""
+        if "size" not in entry:
+            return None
+        node = entry["size"][1]
+        number, _, unit = str(getattr(node, "value", "")).partition(" ")
+        try:
+            value = float(number.replace("_", "")) * _UNITS[unit.strip()]
+        except (KeyError, ValueError):
+            value = 0.0
+        if not 1 <= value < 1e18:
+            self.error(node, "`size` is a number of bytes", "this is not", "write `6.6 GB`")
+            return None
+        return int(value)
 
     def mapping(
         self, node: Any, what: str, known: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from mstarc.deployment import CATALOG, Deployment, DeviceKind, Devices, device_kind
+from mstarc.deployment.profile import MeasuredProfile
 from mstarc.diagnostics import DiagnosticSink
 from mstarc.ir.graph import Program
 from mstarc.records import dataclass
@@ -14,8 +15,8 @@ class PassContext:
     """`devices` or `deployment` says where: with both, the deployment's ranks are among `devices`.
 
     `weight_bytes` are measured sizes by node, which go before declared ones, and `weight_sources`
-    says how each was found. `kinds` are the devices that are known. With `require_graphs` a device
-    call that no capture region holds is an error.
+    says how each was found. `kinds` are the devices that are known, `profile` is what was measured
+    of the program. With `require_graphs` a device call that no capture region holds is an error.
     """
 
     sink: DiagnosticSink
@@ -24,6 +25,7 @@ class PassContext:
     weight_bytes: Mapping[str, int] = field(default_factory=dict)
     weight_sources: Mapping[str, str] = field(default_factory=dict)
     kinds: tuple[DeviceKind, ...] = CATALOG
+    profile: MeasuredProfile | None = None
     require_graphs: bool = False
 
     def kind(self, name: str) -> DeviceKind:

@@ -104,9 +104,9 @@ def _devices(context: PassContext) -> Devices:
         return context.devices
     deployment = context.deployment
     if deployment is None:
-        devices = parse_devices("cpu")
+        devices = parse_devices("cpu", context.kinds)
     else:
-        devices = deployment.devices or parse_devices(f"{deployment.rank_count}xcpu")
+        devices = deployment.devices or parse_devices(f"{deployment.rank_count}xcpu", context.kinds)
     assert devices is not None
     return devices
 
