@@ -110,6 +110,8 @@ class _Layout:
         for node in self.program.nodes:
             if node.name in placed:
                 self.check_node(node, placed[node.name])
+                self.check_cuts(node, placed[node.name])
+                self.check_state(node, placed[node.name])
         self.check_all_placed(placed)
         if self.failed:
             return Layout(assignments=(), copies=())
@@ -230,6 +232,35 @@ class _Layout:
             help_ = f"add `{walk}` to `graph_walks`, or leave `graph_walks` out"
             self.error("MS0607", first.name.span, message, label, help_)
 
+    def check_state(self, node: Node, entries: list[_Placed]) -> None:
+        """Report a node that keeps something of a request on two ranks: it would keep halves."""
+        kept = next((op for op in node.ops if op.stateful), None)
+        if kept is None or len({_group_of(node, entry)[0] for entry in entries}) < 2:
+            return
+        message = f"`{entries[-1].name.value}` keeps state of a request, and is on several ranks"
+        label = f"op `{kept.name}` is `stateful`"
+        self.error("MS0615", entries[-1].name.span, message, label, "place it on one rank")
+
+    def check_cuts(self, node: Node, entries: list[_Placed]) -> None:
+        """Report a rank that would hold a node whole and a shard of it, or two shards."""
+        held: dict[int, _Placed] = {}
+        for entry in entries:
+            ranks, tp, sp = _group_of(node, entry)
+            for rank in ranks:
+                first = held.setdefault(rank, entry)
+                if _group_of(node, first) == (ranks, tp, sp):
+                    continue
+                primary = Label(span=entry.group.ranks_span, text=_words(ranks, tp, sp))
+                diagnostic = Diagnostic(
+                    code="MS0622",
+                    message=f"rank {rank} holds `{entry.name.value}` in two ways",
+                    primary=primary,
+                    helps=("give both groups the same ranks and sizes, or no rank in common",),
+                )
+                words = _words(*_group_of(node, first))
+                self.report(diagnostic.label(first.group.ranks_span, words))
+                return
+
     def check_apart(self, first: _Placed, entry: _Placed) -> None:
         """Report two groups that mean the same calls."""
         if first.context != entry.context:
@@ -258,13 +289,25 @@ class _Layout:
             self.error("MS0607", span, message, f"none of these names `{node.name}`", help_)
 
 
+def _group_of(node: Node, entry: _Placed) -> tuple[tuple[int, ...], int, int]:
+    """Ranks, tp and sp. A node that stays whole in a group that cuts others is on its leader."""
+    tp, sp = cut_of(node, entry.group)
+    return replicas_of(entry.group)[0][: tp * sp], tp, sp
+
+
+def _words(ranks: tuple[int, ...], tp: int, sp: int) -> str:
+    if len(ranks) == 1:
+        return f"whole on rank {ranks[0]}"
+    cuts = [f"tp {tp}"] if tp > 1 else []
+    cuts += [f"sp {sp}"] if sp > 1 else []
+    return f"cut over ranks {', '.join(map(str, ranks))}: {', '.join(cuts)}"
+
+
 def _assignments(node: Node, entries: list[_Placed]) -> list[Assignment]:
     """One for each group of a node; one alone where all its groups are the same ranks."""
     found = []
     for entry in entries:
-        tp, sp = cut_of(node, entry.group)
-        # A node that stays whole in a group that cuts others is on the rank that leads them.
-        ranks = replicas_of(entry.group)[0][: tp * sp]
+        ranks, tp, sp = _group_of(node, entry)
         walks = tuple(sorted(entry.walks or ()))
         contexts = () if entry.context is None else (entry.context,)
         found.append(

@@ -173,6 +173,8 @@ _ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry("MS0620", "heads-not-divisible", "error", "placement"),
     CatalogEntry("MS0621", "replicas-differ", "error", "placement"),
     CatalogEntry("MS0622", "node-cut-two-ways", "error", "placement"),
+    CatalogEntry("MS0621", "replicas-differ", "error", "placement"),
+    CatalogEntry("MS0622", "node-cut-two-ways", "error", "placement"),
     CatalogEntry("MS0624", "fewer-requests-fit", "warning", "placement"),
     CatalogEntry("MS0625", "malformed-device-kinds", "error", "placement"),
     CatalogEntry("MS0626", "malformed-profile", "error", "placement"),

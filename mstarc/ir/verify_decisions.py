@@ -5,8 +5,8 @@ each; a copy is of a rank that holds something. partition: a hop leads from one 
 between sites that exist, with contexts of nodes that are on several. find-capture-regions: the
 calls of a region are of one group, which its rank leads, are no host ops, are in one region only,
 and each call is in a region or has a reason. size-chunk-buffers: all streams have a capacity, or
-none. plan-memory: every rank with a kv_cache node has its pool, and no rank takes more than its device
-holds.
+none. plan-memory: every rank with a kv_cache node has its pool, and no rank takes more than its
+device holds.
 """
 
 from typing import NoReturn

@@ -74,5 +74,5 @@ def _cut(whole: Assignment, ranks: tuple[int, ...], random: Random) -> Assignmen
     if len(ranks) < 2 or random.random() < 0.7:
         return whole
     pair = tuple(sorted(random.sample(ranks, 2)))
-    way = random.choice(({"tp": 2}, {"sp": 2}))
-    return replace(whole, ranks=pair, **way)
+    tp = random.choice((1, 2))
+    return replace(whole, ranks=pair, tp=tp, sp=2 // tp)

@@ -93,8 +93,8 @@ class _RankWriter:
         self.api |= api
         return RankView(
             title=f"{self.plan.program.model} on {self.placed.placement.name}, "
-            f"rank {self.rank.rank} of {_of(self.placed)}: all that this process does, "
-            f"{'step by step' if self.rank.steps else 'which is to serve the ranks that lead it'}.",
+            f"rank {self.rank.rank} of {_of(self.placed)}: "
+            f"{'all that this process does, step by step' if steps else 'a shard, and no steps'}.",
             origin=origin(self.plan),
             table=self._table(),
             api_names=tuple(sorted(self.api, key=_import_order)),
@@ -106,7 +106,7 @@ class _RankWriter:
             build=build,
             release=release_lines(self.rank),
             methods=methods,
-            steps=layout_tuple(steps, 0, before=LINE_LENGTH),
+            steps=layout_tuple(steps, 0, before=LINE_LENGTH) if steps else "()",
         )
 
     def _summary(self) -> str:

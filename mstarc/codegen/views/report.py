@@ -248,10 +248,20 @@ def _hop_table(placed: PlacedPlan) -> tuple[str, ...]:
             f"{rank.rank} → {hop.rank}",
             ", ".join(f"`{value}`" for value in hop.values) or "nothing",
             "as the request has it" if hop.bytes is None else amount_of_bytes(hop.bytes),
+            ", ".join(f"`{node}.{what}`" for node, what in hop.contexts),
+            amount_of_bytes(hop.row_bytes) if hop.row_bytes else "",
         ]
         for rank, hop in hops
     ]
-    return table(["to step", "ranks", "values", "bytes"], rows)
+    head = ["to step", "ranks", "values", "bytes", "contexts", "bytes a row"]
+    if not any(hop.contexts for _, hop in hops):
+        return table(head[:4], [row[:4] for row in rows])
+    note = (
+        "A context goes along if it is on the rank that the machine leaves, with all its rows, and "
+        "is on one rank at a time: a hop in a loop takes it in the first pass, unless another hop "
+        "brings it back."
+    )
+    return (*table(head, rows), "", note)
 
 
 def _memory(placed: PlacedPlan) -> tuple[str, ...]:

@@ -112,7 +112,6 @@ MUTATIONS = [
         "codec",
         None,
     ),
-    ("tensor parallel", "0]\n    tp_size: 1", "0, 1]\n    tp_size: 2", "MS0615", 7, 14, "2", None),
     ("no number", "max_seq_len: 1024", "max_seq_len: many", "MS0605", 2, 14, "many", None),
     ("no model", "model: pair\n", "", "MS0604", 1, 1, "model", None),
     ("no YAML", "[codec]", "[codec", "MS0602", 9, 17, "[", None),
