@@ -195,7 +195,7 @@ class _DeviceBody(_Body):
         method = {
             "register": "take",
             "values": "pack" if packed else "stack",
-            "collector": "pack",
+            "collector": "pack" if packed else "stack",
         }[variable.storage]
         self.add(f"{self.name(name)} = self.{name}.{method}(b)", self._shape(name))
 
@@ -315,10 +315,12 @@ class _DeviceBody(_Body):
         self.add(text, "" if "\n" in text or not send.text else f"send {send.text}", depth)
 
     def _sent(self, send: SendItem) -> str:
-        """A value, or a number once for each item that goes out with it."""
+        """A value, a number once for each item that goes out with it, or a list once a request."""
         text = self.exprs.render(send.value)
-        if not isinstance(send.value, Const) or isinstance(send.value.value, tuple):
+        if not isinstance(send.value, Const):
             return text
+        if isinstance(send.value.value, tuple):
+            return f"b.stacked({text})"
         rank = self.writer.rank
         items = {ring.name: ring.item for ring in rank.rings}
         items |= {outbox.name: outbox.item for outbox in rank.outboxes}

@@ -26,6 +26,7 @@ from mstarc.ir.exprs import (
 )
 from mstarc.ir.graph import Program
 from mstarc.ir.types import PartsType, ScalarType, TensorType, Type
+from mstarc.plan.extents import is_uniform, window_length
 from mstarc.plan.naming import attribute, identifier
 
 _PRECEDENCE = {
@@ -191,12 +192,11 @@ class DeviceExprs:
             case Member(item, items):
                 return f"self.ops.isin({self.render(item)}, {self.render(items)})"
             case Slice(value, axes):
-                inner = ", ".join([":", *(self._axis(axis) for axis in axes)])
-                return f"{self.render(value, None, 11)}[{inner}]"
+                return self._slice(value, axes)
             case Shape("repeat", (value, times)):
-                return f"self.ops.repeat({self.render(value)}, {self.render(times)})"
+                return f"self.ops.repeat({self._part(value)}, {self._count(times)})"
             case Shape(function, arguments):
-                return f"self.ops.{function}({', '.join(map(self.render, arguments))})"
+                return f"self.ops.{function}({', '.join(map(self._part, arguments))})"
             case Input() | PartAttribute() | Wants() | Has() | Field():
                 raise InternalError(f"no device expression: {expr}", stage="codegen")
             case _:
@@ -217,11 +217,62 @@ class DeviceExprs:
         assert type_ is None or isinstance(type_, ScalarType) or text in ("True", "False")
         return text
 
-    def _axis(self, axis: Expr | tuple[Expr | None, Expr | None]) -> str:
-        if not isinstance(axis, tuple):
-            return self.render(axis)
-        start, stop = ("" if end is None else self.render(end) for end in axis)
-        return f"{start}:{stop}"
+    def _part(self, expr: Expr) -> str:
+        """A value that is put together with others: a number is one a row."""
+        return self.render(expr, TensorType("i64"))
+
+    def _slice(self, value: Expr, axes: tuple[Expr | tuple[Expr | None, Expr | None], ...]) -> str:
+        """Plain indices and slices first, then those that differ from row to row."""
+        plain: list[str] = []
+        own: list[tuple[str, int, str]] = []
+        place = 1
+        for axis in axes:
+            if not isinstance(axis, tuple):
+                if is_uniform(axis):
+                    plain.append(self._count(axis))
+                    continue
+                plain.append(":")
+                own.append(("pick", place, self.render(axis)))
+            elif (length := window_length(*axis)) is not None and not _is_uniform_slice(axis):
+                assert axis[0] is not None
+                plain.append(":")
+                own.append(("window", place, f"{self.render(axis[0])}, {length}"))
+            else:
+                start, stop = ("" if end is None else self._count(end) for end in axis)
+                plain.append(f"{start}:{stop}")
+            place += 1
+        while plain and plain[-1] == ":":
+            plain.pop()
+        text = self.render(value, None, 11)
+        if plain:
+            text = f"{text}[{', '.join([':', *plain])}]"
+        for function, at, arguments in reversed(own):
+            text = f"self.ops.{function}({text}, {at}, {arguments})"
+        return text
+
+    def _count(self, expr: Expr, outer: int = 0) -> str:
+        """A number of the host: one that all rows share, or that of the one request."""
+        match expr:
+            case Option(name) | LetRef(name):
+                return f"b.count({pyrepr(name)})"
+            case LoopIndex(name) if "." in name:
+                return f"self.{identifier(name)}.count(b)"
+            case LoopIndex(name):
+                return identifier(name)
+            case TableItem(table, index):
+                return f"b.count({pyrepr(table)}, {self._count(index)})"
+            case Unary(operator, operand):
+                return _wrap(f"{operator}{self._count(operand, 10)}", 10, outer)
+            case Binary(operator, left, right):
+                level = _PRECEDENCE[operator]
+                text = f"{self._count(left, level)} {operator} {self._count(right, level + 1)}"
+                return _wrap(text, level, outer)
+            case _:
+                return self.render(expr)
+
+
+def _is_uniform_slice(axis: tuple[Expr | None, Expr | None]) -> bool:
+    return all(end is None or is_uniform(end) for end in axis)
 
 
 class HostExprs:

@@ -78,6 +78,8 @@ class Draft:
     yes: Label | None = None
     no: Label | None = None
     text: str = ""
+    # Nothing joins it: what it computes is as large as one request says.
+    alone: bool = False
     branches: tuple[Label, ...] = ()
     join: "Draft | None" = None
     inside: "tuple[Inside, ...]" = ()
@@ -208,14 +210,15 @@ class Drafting:
     def device(self, rank: int, place: Place, line: int) -> Draft:
         """The open device step on `rank`, or a new one."""
         draft = self.current
-        if draft is not None and draft.kind == "device" and draft.rank == rank:
+        if draft is not None and draft.kind == "device" and draft.rank == rank and not draft.alone:
             return draft
         return self.start("device", rank, place, line)
 
     def open_step(self, rank: int, place: Place, line: int) -> Draft:
         """The open step on `rank` of any kind that runs actions, or a new device step."""
         draft = self.current
-        if draft is not None and draft.kind in ("device", "host") and draft.rank == rank:
+        kinds = ("device", "host")
+        if draft is not None and draft.kind in kinds and draft.rank == rank and not draft.alone:
             return draft
         return self.start("device", rank, place, line)
 
@@ -242,7 +245,7 @@ class Drafting:
     def can_join(self, rank: int, op: CallOp) -> bool:
         """Whether a device call may run in the open step."""
         draft = self.current
-        if draft is None or draft.kind != "device" or draft.rank != rank:
+        if draft is None or draft.kind != "device" or draft.rank != rank or draft.alone:
             return False
         calls = draft.calls
         if not calls:

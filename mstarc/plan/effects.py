@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from mstarc.plan.flatten import Flattener
 
 
+# What a device step can compute of values.
+_RESHAPED = {Local, Const, Slice, Shape, LoopIndex, Unary, Binary, Option, LetRef, TableItem}
+
+
 def _dims_of(expr: Expr, types: Mapping[str, Type]) -> int:
     """The number of dims of a value."""
     match expr:
@@ -66,7 +70,10 @@ class EffectFlattener:
         """Send one item a row, or as many as one leading dim more has."""
         stream = self.flattener.streams[send.stream]
         lanes = lanes_of(stream)
-        values = [self.flattener.expr(value, scope) for value in send.values]
+        values = [
+            self._settled(value, scope, send.span, f"{send.stream}_item", masked=masked)
+            for value in send.values
+        ]
         if len(values) == 1 and len(lanes) > 1 and isinstance(values[0], Local):
             whole = values[0].name
             values = [Local(f"{whole}.{lane.field}") for lane in lanes]
@@ -128,7 +135,7 @@ class EffectFlattener:
     def emit(self, emit: Emit, scope: Scope, *, masked: bool) -> None:
         """Hand a value to the client, from a host step where it is one's."""
         drafting = self.flattener.drafting
-        value = self.flattener.expr(emit.value, scope)
+        value = self._settled(emit.value, scope, emit.span, emit.output, masked=masked)
         draft = drafting.current
         on_host = draft is not None and draft.kind == "host" and isinstance(value, Local)
         if masked or emit.condition is not None or not on_host:
@@ -173,30 +180,27 @@ class EffectFlattener:
             what = f"{scope.place.walk or scope.place.state}.{call.op}_{name}"
             dtype = None if host else dtype_of(type_)
             return self._derive(argument, scope, call.span, what, dtype)
-        known = parts <= {Local, Const, Slice, Shape, LoopIndex, Unary, Binary} and not host
-        if known and not self._slices_by_pass(value):
-            return value
+        for part in subexpressions(value):
+            if isinstance(part, TableItem):
+                turns.look_up(part.table, "i64", None, call.span)
+        if parts <= _RESHAPED:
+            make = self.flattener.made if host else self.flattener.settled
+            return make(value, scope, call.span, name)
         raise not_built(
-            "an argument that changes from pass to pass"
-            if LoopIndex in parts
-            else "an argument that is no value as it stands",
+            "an argument that is no value as it stands",
             call.span,
             f"`{name}` of `{call.node}.{call.op}` is `{spec_expr(argument)}`",
         )
+
+    def _settled(self, value: Expr, scope: Scope, span: Span, name: str, *, masked: bool) -> Expr:
+        """A value that goes out; behind a loop's test it is made in the step that is open."""
+        expr = self.flattener.expr(value, scope)
+        return expr if masked else self.flattener.settled(expr, scope, span, name)
 
     def _may_be_none(self, value: Expr) -> bool:
         """Whether nothing may have been set: a variable of which some way leaves none."""
         return isinstance(value, Local) and isinstance(
             self.flattener.types.get(value.name), OptionalType
-        )
-
-    def _slices_by_pass(self, value: Expr) -> bool:
-        """Whether a slice is cut at the number of a pass, which differs from row to row."""
-        return any(
-            isinstance(index, LoopIndex) and index.name in self.flattener.turns.loops
-            for part in subexpressions(value)
-            if isinstance(part, Slice)
-            for index in subexpressions(part)
         )
 
     def _size(self, value: Expr) -> int | None:

@@ -47,6 +47,7 @@ from mstarc.plan.actions import CallOp, Move, SendItem, substitute
 from mstarc.plan.contexts import ContextFlattener
 from mstarc.plan.draft import Draft, Drafting, Goto, Place
 from mstarc.plan.effects import EffectFlattener
+from mstarc.plan.extents import is_sized, value_type
 from mstarc.plan.lanes import lanes_of, stream_of
 from mstarc.plan.loops import LoopFlattener
 from mstarc.plan.parts import PartsFlattener
@@ -108,6 +109,7 @@ class Flattener:
         )
         self._entries[machine.states[0].name] += 1
         self._walk_runs: Counter[str] = Counter()
+        self._made = 0
         self._queue: list[str] = []
         self._seen: set[str] = set()
 
@@ -404,6 +406,9 @@ class Flattener:
         """Set variables in the open step, or in a device step that is opened for it."""
         if not pairs:
             return
+        if any(is_sized(value) for _, value in pairs):
+            self._alone(pairs, scope, span)
+            return
         copies = all(isinstance(value, Local) for _, value in pairs)
         line = self.line(span)
         if copies:
@@ -412,6 +417,27 @@ class Flattener:
             self.drafting.device(self.drafting.rank, scope.place, line)
         text = ", ".join(f"{name} = {spec_expr(value)}" for name, value in pairs)
         self.drafting.add(Move(pairs=tuple(pairs), text=text))
+
+    def settled(self, value: Expr, scope: Scope, span: Span, name: str) -> Expr:
+        """A value that may stand in any step: one that is sized is made in a step of its own."""
+        return self.made(value, scope, span, name) if is_sized(value) else value
+
+    def made(self, value: Expr, scope: Scope, span: Span, name: str) -> Local:
+        """A variable that a step in front sets to a reshaped value; `name` is what people see."""
+        self._made += 1
+        held = Value(name=f"{name}.{self._made}", type=value_type(value, self.types))
+        variable = self.define(held, scope)
+        self.hints[variable] = name
+        self._alone([(variable, value)], scope, span)
+        return Local(variable)
+
+    def _alone(self, pairs: list[tuple[str, Expr]], scope: Scope, span: Span) -> None:
+        drafting = self.drafting
+        assert not drafting.sinks, "a loop with sized values is not repeated in place"
+        draft = drafting.start("device", drafting.rank, scope.place, self.line(span))
+        text = ", ".join(f"{name} = {spec_expr(value)}" for name, value in pairs)
+        drafting.add(Move(pairs=tuple(pairs), text=text))
+        draft.alone = True
 
     def line(self, span: Span) -> int:
         """The spec's line of a span."""

@@ -319,7 +319,6 @@ class Numbering:
         # Requests of one call have one shape: alone, where the values that come in do not tell.
         unknown = any(
             has_unknown_dim(result.type)
-            or signatures.is_alone(call)
             or (signatures.rows(call) == "shaped" and has_request_dim(result.type))
             for call in calls
             for result in signatures.op(call).results
@@ -328,6 +327,14 @@ class Numbering:
         live_out = flow.flow.live_out[id(draft)]
         defined, used = defined_in(actions), used_in(actions)
         loads = tuple(name for name in used if name in live_in)
+        packed = () if host else packed_of(actions, signatures)
+        collected = [name for name in loads if flow.variables[name].storage == "collector"]
+        alone = (
+            unknown
+            or draft.alone
+            or any(map(signatures.is_alone, calls))
+            or any(name not in packed for name in collected)
+        )
         return RunStep(
             id=self.ids[draft],
             name=flow.names[draft],
@@ -340,10 +347,10 @@ class Numbering:
             actions=actions,
             loads=loads,
             stores=tuple(name for name in flow.kept(defined) if name in live_out),
-            packed=() if host else packed_of(actions, signatures),
+            packed=packed,
             rows=None if host else self._rows(calls, loads, flow),
             region=region.name if region is not None else None,
-            buckets=region.buckets if region is not None else ((1,) if unknown else ()),
+            buckets=region.buckets if region is not None else ((1,) if alone else ()),
             prepares=() if host else prepares_of(actions, signatures),
             reads=draft.reads,
             cut=draft.cut,

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 from mstarc.ir.exprs import Const, Expr, Local, LoopIndex
 from mstarc.ir.graph import Assign, Call, Emit, Loop, Send, Statement
-from mstarc.ir.walking import statements_of, subexpressions
+from mstarc.ir.walking import reads_of, statements_of, subexpressions
 from mstarc.plan.actions import Action, CallOp, Gather, Keep, Move, Repeat, Reset, Test
 from mstarc.plan.draft import LoopEdge
+from mstarc.plan.extents import is_sized
 from mstarc.plan.refuse import not_built
 from mstarc.plan.scope import Scope
 from mstarc.plan.words import loop_text, spec_expr
@@ -69,9 +70,17 @@ class LoopFlattener:
             and all(self._is_repeatable(s) for s in inner)
             and not any(signatures.is_host(call.node) for call in calls)
             and not any(signatures.is_of_array(call) for call in calls)
+            and not any(self._is_sized(statement) for statement in (loop, *statements))
             and len({call.ranks for call in calls}) == 1
             and len({regions.get(call.site) for call in calls}) == 1
         )
+
+    def _is_sized(self, statement: Statement) -> bool:
+        """Whether a statement makes a value that is as large as the request says."""
+        exprs = reads_of(statement)
+        if isinstance(statement, Loop):
+            exprs += statement.yields
+        return any(is_sized(self.flattener.turns.named(expr)) for expr in exprs)
 
     def _repeat(self, loop: Loop, scope: Scope) -> None:
         flattener = self.flattener
@@ -79,7 +88,8 @@ class LoopFlattener:
         calls = [s for s in statements_of(loop.body) if isinstance(s, Call)]
         if not drafting.sinks:
             self._room_for(loop, calls, scope)
-        self._set_carries(loop, scope)
+        initial = [flattener.expr(carry.initial, scope) for carry in loop.carries]
+        self._set_carries(loop, scope, initial)
         body: list[Action] = []
         drafting.sinks.append(body)
         self.indices += [loop.index] if loop.index is not None else []
@@ -89,7 +99,7 @@ class LoopFlattener:
         for collect in loop.collects:
             value = flattener.expr(_at_pass_end(loop, collect.value), scope)
             drafting.add(Keep(result=scope.prefix + collect.result.name, value=value))
-        self._yield(loop, scope)
+        self._yield(loop, scope, [flattener.expr(value, scope) for value in loop.yields])
         drafting.sinks.pop()
         assert isinstance(loop.bound, Const)
         assert isinstance(loop.bound.value, int)
@@ -131,6 +141,12 @@ class LoopFlattener:
         self.tested[name] = loop.condition is not None or loop.until is not None
         self.ranks[name] = home
 
+        initial = [
+            flattener.settled(
+                flattener.expr(carry.initial, scope), scope, loop.span, carry.value.name
+            )
+            for carry in loop.carries
+        ]
         needs_device = self.tested[name] or bool(loop.collects)
         if needs_device:
             drafting.device(home, scope.place, line)
@@ -139,7 +155,7 @@ class LoopFlattener:
         draft = drafting.current
         assert draft is not None
         draft.role = draft.role or ("enter" if not draft.calls and not draft.reads else "")
-        self._set_carries(loop, scope)
+        self._set_carries(loop, scope, initial)
         for collect in loop.collects:
             collector = flattener.define(collect.result, scope)
             self.collectors[collector] = flattener.expr(loop.bound, scope)
@@ -165,6 +181,11 @@ class LoopFlattener:
                 self._gather(loop, scope)
                 gathered = True
             flattener.statement(statement, scope)
+        drafting.rank = home if drafting.current is None else drafting.rank
+        handed_on = [
+            flattener.settled(flattener.expr(value, scope), scope, loop.span, carry.value.name)
+            for value, carry in zip(loop.yields, loop.carries, strict=True)
+        ]
         if needs_device:
             draft = drafting.device(home, scope.place, line)
         else:
@@ -177,7 +198,7 @@ class LoopFlattener:
             until = flattener.expr(loop.until, scope)
             text = f"until {spec_expr(loop.until)}"
             drafting.add(Test(condition=until, negate=True, used=False, text=text))
-        self._yield(loop, scope)
+        self._yield(loop, scope, handed_on)
         if loop.condition is not None:
             self._test(loop, scope, early)
         if loop.index is not None:
@@ -240,16 +261,13 @@ class LoopFlattener:
         for statement in early:
             flattener.statement(statement, ahead, masked=True)
 
-    def _set_carries(self, loop: Loop, scope: Scope) -> None:
+    def _set_carries(self, loop: Loop, scope: Scope, initial: list[Expr]) -> None:
         flattener = self.flattener
-        initial = [flattener.expr(carry.initial, scope) for carry in loop.carries]
         names = [flattener.define(carry.value, scope) for carry in loop.carries]
         self.carried.update(names)
         self._move(names, initial)
 
-    def _yield(self, loop: Loop, scope: Scope) -> None:
-        flattener = self.flattener
-        values = [flattener.expr(value, scope) for value in loop.yields]
+    def _yield(self, loop: Loop, scope: Scope, values: list[Expr]) -> None:
         names = [scope.prefix + carry.value.name for carry in loop.carries]
         self._move(names, values)
         for carry, name in zip(loop.carries, names, strict=True):

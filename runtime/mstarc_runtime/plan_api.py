@@ -365,6 +365,9 @@ class Batch(Protocol):
         """An option of each row's request: f32[B], i64[B], or bool[B]."""
 
     def chosen(self, name: str, passes: "Passes | None" = None) -> Sequence[int]:
+    def count(self, name: str, index: int | None = None) -> int:
+        """A whole number among the options of the one request; of a tuple, its entry."""
+
         """A whole number among each request's options; of a tuple, the entry of its pass."""
 
     def full(self, value: int | float, dtype: str) -> Tensor:
@@ -451,6 +454,9 @@ class Collector(Protocol):
     def get(self, job: Job) -> Tensor:
         """[passes, *dims] on the host."""
 
+    def stack(self, batch: Batch) -> Tensor:
+        """The rows of the one request: [1, passes, *dims]."""
+
     def pack(self, batch: Batch) -> Tensor: ...
 
     def lengths(self, batch: Batch) -> Sequence[int]: ...
@@ -497,6 +503,9 @@ class Passes(Protocol):
     """Which pass of a loop a request is in, from 0; the steps of the pass may ask."""
 
     def number(self, slot: int) -> int:
+    def count(self, batch: Batch) -> int:
+        """On the host, of the one request of a batch."""
+
         """On the host."""
 
     def index(self, batch: Batch) -> Tensor:
@@ -640,8 +649,9 @@ class Builder(Protocol):
     def values(self, name: str) -> Values: ...
 
     def collector(
-        self, name: str, dtype: str, dims: tuple[int, ...], *, capacity: int
-    ) -> Collector: ...
+        self, name: str, dtype: str, dims: tuple[int, ...] | None, *, capacity: int
+    ) -> Collector:
+        """`dims` None: as large as the first row of each request."""
 
     def constant(self, name: str, dtype: str, value: tuple[int | float, ...]) -> Tensor:
         """A config list on the device."""
@@ -660,6 +670,12 @@ class Ops(Protocol):
     def stack(self, *values: Tensor) -> Tensor: ...
 
     def concat(self, *values: Tensor) -> Tensor: ...
+
+    def pick(self, value: Tensor, axis: int, index: Tensor) -> Tensor:
+        """Each row's entry at its own `index` i64[B] along an axis, which goes; -1 is the last."""
+
+    def window(self, value: Tensor, axis: int, start: Tensor, length: int) -> Tensor:
+        """Each row's `length` entries from its own `start` i64[B] on, along an axis."""
 
     def repeat(self, value: Tensor, times: int) -> Tensor: ...
 

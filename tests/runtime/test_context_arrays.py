@@ -1,6 +1,5 @@
 """A compiled plan with an array of contexts gives what a context for each entry would give."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,12 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mstarc import driver
-from mstarc.options import CompileOptions
-from mstarc.source import SourceFile
-from mstarc_runtime.request import PreparedRequest
-from tests.runtime.rig import Collected, Rig
-from tests.support.toy_ranks import module, plan_package
+from tests.runtime.compiled import run_all
 
 HEAD = """mstar 1
 model dreams from "random"
@@ -155,36 +149,14 @@ class Pick(nn.Module):
 
 
 def outcomes(text: str) -> list[Any]:
-    """What each request gets, all of them running at once."""
-    outcome = driver.compile_spec(SourceFile(path="dreams.mstar", text=text), CompileOptions())
-    assert outcome.files is not None, [(d.code, d.message) for d in outcome.diagnostics]
-    files = {name: t.replace('source=""', 'source="random"') for name, t in outcome.files.items()}
-    placed = json.loads(files["placements/cpu/placement.json"])
-    with plan_package(files) as (messages, machines):
-        loaded = module("dreams", files["placements/cpu/rank0.py"])
-        rig = Rig(
-            [(loaded.RANK, loaded.STEPS)],
-            machines={n: (m["rank"], m["step"]) for n, m in placed["machines"].items()},
-            models={"toy:Front": Front, "toy:Lm": Lm, "toy:Pick": Pick},
-            outputs={"out": "i64"},
-            admit=lambda given: machines.admit(messages.Request(**given)),
-        )
-        waiting = []
-        for letters, length, width in REQUESTS:
-            listener = Collected()
-            prepared = PreparedRequest(
-                name="",
-                inputs={"prompt": "x" * letters},
-                options={"length": length, "width": width},
-                wants=frozenset({"out"}),
-                seed=0,
-            )
-            rig.conductor.submit(prepared, listener)
-            waiting.append(listener)
-        rig.run()
-        assert not any(listener.failure for listener in waiting), waiting[0].failure
-        rig.check_clean()
-        return [listener.values["out"] for listener in waiting]
+    """What each request gets."""
+    asked = [
+        ({"prompt": "x" * letters}, {"length": length, "width": width})
+        for letters, length, width in REQUESTS
+    ]
+    found = run_all(text, {"toy:Front": Front, "toy:Lm": Lm, "toy:Pick": Pick}, asked)
+    assert not any(request.failure for request in found), found[0].failure
+    return [request.values["out"] for request in found]
 
 
 @pytest.mark.parametrize(("array", "apart"), [(ARRAY, APART), (WIDE, NARROW)])

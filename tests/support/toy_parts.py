@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from mstarc.ir.chunks import Chunk, Closed, Cursor, History, Marked, next_event, next_item
 from mstarc.ir.graph import Node, Policy, Tail
-from mstarc.ir.interpret.toys import Rows, digest, sizes_of
+from mstarc.ir.interpret.evaluate import cut
+from mstarc.ir.interpret.toys import Rows, digest, extents_of, sizes_of
 from mstarc_runtime import plan_api
 
 if TYPE_CHECKING:
@@ -52,9 +53,10 @@ class Row:
         return Row(not self.value)
 
     def __getitem__(self, axes: Any) -> "Row":
-        first, axis = axes
+        first, *rest = axes
         assert first == slice(None), "the first axis is the batch"
-        return Row(self.value[axis])
+        ends = [(a.start, a.stop) if isinstance(a, slice) else a for a in rest]
+        return Row(cut(self.value, ends))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -82,6 +84,13 @@ class ToyOps:
         parts = [v if isinstance(v, tuple) else (v,) for v in map(plain, values)]
         return Row(tuple(item for part in parts for item in part))
 
+    def pick(self, value: Any, axis: int, index: Any) -> Row:
+        return Row(cut(plain(value), [(None, None)] * (axis - 1) + [plain(index)]))
+
+    def window(self, value: Any, axis: int, start: Any, length: int) -> Row:
+        first = plain(start)
+        return Row(cut(plain(value), [(None, None)] * (axis - 1) + [(first, first + length)]))
+
     def repeat(self, value: Any, times: int) -> Row:
         assert isinstance(times, int)
         return Row((plain(value),) * times)
@@ -95,6 +104,7 @@ class ToyBatch:
     allowed: bool
     went_on: bool | None = None
     sent: dict[str, int] = field(default_factory=dict)
+    together: dict[str, int] = field(default_factory=dict)
 
     def more(self, condition: Any) -> Row:
         self.went_on = bool(plain(condition)) and self.allowed
@@ -110,6 +120,10 @@ class ToyBatch:
     def chosen(self, name: str, passes: "ToyPasses | None" = None) -> list[int]:
         entry = self.request.options[name]
         return [entry if passes is None else entry[passes.number(0)]]
+
+    def count(self, name: str, index: int | None = None) -> int:
+        value = self.request.options[name]
+        return int(value if index is None else value[index])
 
     def full(self, value: Any, dtype: str) -> Row:
         assert dtype in ("i64", "f32", "bool")
@@ -208,10 +222,15 @@ class ToyRing:
         if where is None or plain(where):
             content, last = plain(value), plain(ends)
             several = isinstance(content, tuple) and self.dims[:1] != (len(content),)
+            # Three rows of three look like one: as many as went to the stream's other ring.
+            stream, _, field = self.name.partition(".")
+            if field and isinstance(content, tuple):
+                several = several or batch.together.get(stream, 1) == len(content)
             items = content if several else (content,)
             marks = last if isinstance(last, tuple) else (bool(last),) * len(items)
             self.history.items.extend(zip(items, marks, strict=True))
             batch.sent[self.name] = batch.sent.get(self.name, 0) + len(items)
+            batch.together[stream] = len(items)
 
     def next(self, cut: plan_api.Cut | None = None) -> Chunk | str | None:
         """The next chunk, `drained`, or none yet."""
@@ -425,8 +444,9 @@ class ToyNode:
                 if name.removeprefix("peek ") not in cross:
                     self.room[name] = self.room.get(name, 0) - count
                     assert self.room[name] >= 0, f"{self.node.name}.{op.name} has no room"
+            extents = extents_of(op, given, self.request.options, seed)
             return [
-                self.toys.value(result.type, digest(seed, at), sizes)
+                self.toys.value(result.type, digest(seed, at), extents)
                 for at, result in enumerate(op.results)
             ]
 
@@ -441,6 +461,9 @@ class ToyPasses:
         self.name = name
 
     def number(self, slot: int) -> int:
+        return self.request.passes[self.name]
+
+    def count(self, batch: ToyBatch) -> int:
         return self.request.passes[self.name]
 
     def index(self, batch: ToyBatch) -> Row:

@@ -238,7 +238,7 @@ def _variable(variable: Variable) -> str:
             arguments = [
                 pyrepr(variable.name),
                 pyrepr(one.dtype),
-                _item(one),
+                _item(one) if one.is_static else "None",
                 f"capacity={variable.capacity}",
             ]
             return _assign(variable.name, "collector", arguments)

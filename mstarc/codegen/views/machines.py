@@ -6,10 +6,11 @@ import textwrap
 from mstarc.codegen.expressions import AdmissionExprs, constant_name
 from mstarc.codegen.pyrepr import layout_call, layout_dict, layout_tuple, pyrepr
 from mstarc.diagnostics import InternalError
-from mstarc.ir.exprs import Expr, Input, Unary
-from mstarc.ir.graph import InputField, OptionField
+from mstarc.ir.exprs import Expr, Input, LetRef, LoopIndex, TableItem, Unary
+from mstarc.ir.graph import InputField, OptionField, Program
 from mstarc.ir.text import format_type
 from mstarc.ir.types import MediaType, PartsType, ScalarType
+from mstarc.ir.walking import map_expr
 from mstarc.plan.naming import identifier
 from mstarc.plan.plan import Derived, PerPass, Plan
 from mstarc.plan.turns import MOST_PARTS
@@ -101,10 +102,29 @@ def _checks(plan: Plan, exprs: AdmissionExprs) -> tuple[str, ...]:
             lines += _checked_parts(field, field.type)
     for need in plan.program.needs:
         message = f"needs {spec_expr(need.condition)}"
-        refused = Unary("not", need.condition)
+        refused = Unary("not", _written_out(need.condition, plan.program))
         lines.append(f"    if {exprs.laid_out(refused, 4, before=3, after=1)}:")
         lines.append(f"        {layout_call('raise RequestRefused', _refusal(message), 8)}")
     return tuple(lines)
+
+
+def _written_out(expr: Expr, program: Program) -> Expr:
+    """A condition without lets and tables, which are computed behind the checks."""
+    lets = {let.name: let.value for let in program.lets}
+    tables = {table.name: table for table in program.tables}
+
+    def spelled(part: Expr) -> Expr:
+        match part:
+            case LetRef(name):
+                return _written_out(lets[name], program)
+            case TableItem(name, at):
+                table = tables[name]
+                entry = _written_out(table.value, program)
+                return map_expr(entry, lambda e: at if e == LoopIndex(table.index) else e)
+            case _:
+                return part
+
+    return map_expr(expr, spelled)
 
 
 def _checked_parts(field: InputField, type_: PartsType) -> list[str]:

@@ -35,7 +35,7 @@ from mstarc.ir.graph import (
 from mstarc.ir.interpret.evaluate import Evaluator, Scope
 from mstarc.ir.interpret.request import Part, RequestError
 from mstarc.ir.interpret.streams import Channel, items_of
-from mstarc.ir.interpret.toys import Rows, Toys, digest, sizes_of
+from mstarc.ir.interpret.toys import Rows, Toys, digest, extents_of, sizes_of
 from mstarc.ir.types import TupleType, Type
 from mstarc.ir.walking import Body
 
@@ -222,8 +222,9 @@ class MachineRun:
         if op.stateful:
             state.append(seed)
         flags = flags_of(op, arguments)
+        extents = extents_of(op, arguments, self.shared.evaluator.options, seed)
         return [
-            self.shared.toys.value(result.type, digest(seed, index), sizes)
+            self.shared.toys.value(result.type, digest(seed, index), extents)
             if self.holds(result.condition, flags)
             else None
             for index, result in enumerate(op.results)

@@ -29,6 +29,7 @@ from mstarc.ir.walking import all_statements, subexpressions
 from mstarc.records import dataclass
 
 _MANY = 1_000_003
+_INNER = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,40 @@ def sizes_of(op: Op, arguments: Sequence[Any]) -> dict[str, int]:
     return sizes
 
 
+def extents_of(
+    op: Op, arguments: Sequence[Any], options: Mapping[str, Any], seed: int
+) -> dict[str, int]:
+    """What the sizes of an op's results are made of: options, numbers that it takes, free dims.
+
+    A free dim that no argument fixes has one size in all results of a call. A toy value has its
+    first dim alone, so that any other free dim is as large as any: `_INNER`.
+    """
+    found = {name: value for name, value in options.items() if type(value) is int}
+    for parameter, argument in zip(op.parameters, arguments, strict=True):
+        if isinstance(parameter.type, ScalarType) and type(argument) is int:
+            found[parameter.name] = argument
+    found |= sizes_of(op, arguments)
+    for result in op.results:
+        dims = result.type.dims if isinstance(result.type, TensorType) else ()
+        for dim in dims[:1]:
+            if isinstance(dim, DimVar):
+                found.setdefault(dim.name, 1 + digest(seed, dim.name) % 4)
+        for name in (name for dim in dims for name in _free_in(dim)):
+            found.setdefault(name, _INNER)
+    return found
+
+
+def _free_in(dim: Dim) -> Iterable[str]:
+    match dim:
+        case DimVar(name, _):
+            yield name
+        case DimBinary(_, left, right):
+            yield from _free_in(left)
+            yield from _free_in(right)
+        case _:
+            pass
+
+
 def size_of(dim: Dim, sizes: Mapping[str, int]) -> int | None:
     """The number that a dim is, or None where nothing fixes it."""
     match dim:
@@ -152,7 +187,7 @@ def size_of(dim: Dim, sizes: Mapping[str, int]) -> int | None:
         case DimVar(name, _):
             return sizes.get(name)
         case DimBinary(operator, left, right):
-            a, b = size_of(left, sizes), size_of(right, sizes)
+            a, b = _part_of(left, sizes), _part_of(right, sizes)
             if a is None or b is None:
                 return None
             result = apply_binary(operator, a, b)
@@ -160,3 +195,10 @@ def size_of(dim: Dim, sizes: Mapping[str, int]) -> int | None:
             return result
         case _:
             return None
+
+
+def _part_of(dim: Dim, sizes: Mapping[str, int]) -> int | None:
+    """As `size_of`; a free dim that no toy has, since it is not a first one, is 1."""
+    if isinstance(dim, DimVar):
+        return sizes.get(dim.name, 1)
+    return size_of(dim, sizes)

@@ -38,6 +38,11 @@ class LoopPasses:
         passes: NDArray[np.int64] = self._bounds[slots] - self._left.settle()[slots] - 1
         return passes
 
+    def count(self, batch: StepBatch) -> int:
+        """The pass that the one request of a batch is in."""
+        (slot,) = batch.slot_list
+        return self.number(slot)
+
     def index(self, batch: StepBatch) -> Tensor:
         """i64[B], for a step that lists the loop."""
         return batch.pass_numbers(self.name)

@@ -165,6 +165,10 @@ class Collector:
         ]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
+    def stack(self, batch: StepBatch) -> Tensor:
+        (slot,) = batch.slot_list
+        return self._rows[slot : slot + 1, : self._counts.get(slot)]
+
     def lengths(self, batch: StepBatch) -> Sequence[int]:
         return [self._counts.get(slot) for slot in batch.slot_list]
 
@@ -196,6 +200,69 @@ class Collector:
     @property
     def held(self) -> int:
         return int(np_count(self._counts))
+
+
+class RowList:
+    """A collector whose rows are as large as a request says: a list a slot."""
+
+    def __init__(self, name: str, *, capacity: int, slots: int) -> None:
+        self.name = name
+        self._rows: list[list[Tensor]] = [[] for _ in range(slots)]
+        self._counts = LazyCounts(slots)
+        self._capacity = capacity
+
+    def reset(self, batch: StepBatch) -> None:
+        for slot in batch.slot_list:
+            self._rows[slot] = []
+        batch.record_reset(self)
+
+    def append(self, batch: StepBatch, value: Tensor, where: Tensor | None = None) -> None:
+        assert where is None, f"{self.name}: a pass collects behind its test"
+        for row, slot in enumerate(batch.slot_list):
+            assert len(self._rows[slot]) < self._capacity, f"{self.name} is full"
+            self._rows[slot].append(value[row].clone())
+        batch.record_append(self, where)
+
+    def get(self, job: Job) -> Tensor:
+        return self.read(job.slot)
+
+    def pack(self, batch: StepBatch) -> Tensor:
+        batch.packed_lengths = list(self.lengths(batch))
+        return torch.cat([torch.stack(self._rows[slot]) for slot in batch.slot_list])
+
+    def stack(self, batch: StepBatch) -> Tensor:
+        (slot,) = batch.slot_list
+        return torch.stack(self._rows[slot])[None]
+
+    def lengths(self, batch: StepBatch) -> Sequence[int]:
+        return [len(self._rows[slot]) for slot in batch.slot_list]
+
+    def read(self, slot: int) -> Tensor:
+        return torch.stack(self._rows[slot]).cpu()
+
+    def write(self, slot: int, value: Any) -> None:
+        self._rows[slot] = list(torch.as_tensor(value))
+        self._counts.set(slot, len(self._rows[slot]))
+
+    def landed_all(self, slots: Slots, count: int) -> None:
+        self._counts.add(slots, count)
+
+    def landed_reset(self, slots: Slots) -> None:
+        self._counts.settle()[slots] = 0
+
+    def restore_heads(self, slots: Slots) -> None:
+        """Forgets what a failed run has appended."""
+        for slot in slots.tolist():
+            del self._rows[slot][self._counts.get(slot) :]
+
+    def release(self, slot: int) -> None:
+        self._rows[slot] = []
+        if self._counts.get(slot):
+            self._counts.set(slot, 0)
+
+    @property
+    def held(self) -> int:
+        return sum(bool(rows) for rows in self._rows)
 
 
 def np_count(counts: LazyCounts) -> int:

@@ -319,6 +319,33 @@ machine listen {
 """,
     ),
     Toy(
+        name="slices that the request and the pass say",
+        text="""
+walk answer(ids: i64[T]) {
+  one, _ = wide.read(ids)
+  few_rows = repeat(one, length)
+  many = repeat(concat(few_rows, stack(one, 7)), 2)
+  zs = concat(repeat(one, 3), stack(one, one, 4))
+  loop 3 times as i carry x = zs[0] {
+    seed = wide.step(x, i)
+    pair = zs[i : i + 2]
+    y = wide.step(pair[1], seed)
+    x = wide.step(zs[few - 1 - i], y)
+    emit extra <- x
+  }
+  last = small.read(zs[0 : length + 2])
+  again = small.read(many[1])
+  emit out <- last
+  emit out <- again
+  z = wide.step(zs[loud_at], one)
+  emit extra <- z
+}
+let loud_at = length % 5
+machine go { state begin { ids = tok.ids(prompt)   run answer(ids)   next done } }
+""",
+        options=({}, {"length": 1}, {"length": 2}, {"length": 4}),
+    ),
+    Toy(
         name="an array of contexts",
         text="""
 walk answer(ids: i64[T]) {
