@@ -1,4 +1,4 @@
-"""What goes from rank to rank: items of streams, closes, credits, and machines that move.
+"""What goes from rank to rank for streams: items, marks, closes and credits.
 
 Everything that one step sends to a stream leaves as one message. Items carry their numbers, because
 a machine that has moved sends from another rank than before and its messages may overtake: what
@@ -19,14 +19,9 @@ from mstarc_runtime.messages import (
     Message,
     Moved,
     ReadTo,
-    Shape,
-    pack_value,
     tensor_frame,
     tensor_of,
-    unpack_value,
 )
-from mstarc_runtime.plan_api import HopStep
-from mstarc_runtime.streaming.outbox import Outbox
 from mstarc_runtime.streaming.ring import Ring
 from mstarc_runtime.transport.mailbox import Parcel
 
@@ -104,35 +99,6 @@ class RankCourier:
             self._worker.mailbox.send(process, message, (tensor_frame(values),))
         self._outgoing.clear()
 
-    def move(self, slot: int, hop: HopStep) -> None:
-        """Sends a machine to another rank, with the values that live on."""
-        self.flush()
-        worker, parts = self._worker, self._worker.parts
-        values: list[tuple[str, Shape]] = []
-        frames: list[bytes] = []
-        for name in hop.values:
-            holder = parts.registers.get(name) or parts.values.get(name) or parts.collectors[name]
-            shape, frame = pack_value(holder.read(slot))
-            values.append((name, shape))
-            if frame is not None:
-                frames.append(frame)
-        live = worker.live[slot]
-        streams: dict[str, Ring | Outbox] = {**parts.rings, **parts.outboxes}
-        for stream in worker.router.streams_of(hop):
-            live.sent[stream] = streams[stream].sent(slot)
-        for loop in worker.router.loops_of(hop):
-            live.left[loop] = parts.passes_left[loop].get(slot)
-        message = Moved(
-            slot=slot,
-            request=live.request,
-            step=hop.step,
-            values=tuple(values),
-            sent=live.sent,
-            marks=live.marks,
-            left=live.left,
-        )
-        worker.mailbox.send(live.where[hop.rank], message, frames)
-
     # Receiving
 
     def split(self, parcel: Parcel) -> Iterator[Parcel]:
@@ -185,8 +151,8 @@ class RankCourier:
             case ReadTo(stream=stream, count=count):
                 self._worker.parts.outboxes[stream].read_to(slot, count)
                 self._worker.router.unblock_senders(stream, slot)
-            case Moved() as message:
-                self._arrive(message, parcel, slot)
+            case Moved():
+                self._worker.mover.arrive(parcel, slot)
             case other:
                 raise AssertionError(f"{other} is for no slot")
 
@@ -235,22 +201,3 @@ class RankCourier:
         self._marked[(ring.name, slot)] = number + 1
         ring.mark(slot, mark)
         return True
-
-    def _arrive(self, message: Moved, parcel: Parcel, slot: int) -> None:
-        parts = self._worker.parts
-        frames = iter(parcel.frames)
-        for name, shape in message.values:
-            value = unpack_value(shape, None if shape.kind == "plain" else next(frames))
-            holder = parts.registers.get(name) or parts.values.get(name) or parts.collectors[name]
-            holder.write(slot, value)
-        live = self._worker.live[slot]
-        live.sent.update(message.sent)
-        live.marks.update(message.marks)
-        live.left.update(message.left)
-        for name, count in message.sent.items():
-            if name in parts.outboxes:
-                parts.outboxes[name].set_sent(slot, max(count, parts.outboxes[name].sent(slot)))
-        for name, left in message.left.items():
-            if name in parts.passes_left:
-                parts.passes_left[name].set(slot, left)
-        self._worker.router.route(slot, message.step)

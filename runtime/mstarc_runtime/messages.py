@@ -186,17 +186,27 @@ class ReadTo(msgspec.Struct, tag="read-to", array_like=True, frozen=True):
     count: int
 
 
+class Travelling(msgspec.Struct, array_like=True, frozen=True):
+    """A context, or a sampler, that moves with a machine; its frame holds what `shape` says."""
+
+    node: str
+    context: str
+    shape: Shape
+    position: int
+
+
 class Moved(msgspec.Struct, tag="moved", array_like=True, frozen=True):
     """A machine goes on at `step` of the receiver; a frame for each value that has one.
 
-    `sent` and `marks` count what the machine has sent to each stream, `left` the passes of its
-    loops.
+    Behind them come the frames of `contexts`. `sent` and `marks` count what the machine has sent to
+    each stream, `left` the passes of its loops.
     """
 
     slot: int
     request: int
     step: int
     values: tuple[tuple[str, Shape], ...]
+    contexts: tuple[Travelling, ...]
     sent: dict[str, int]
     marks: dict[str, int]
     left: dict[str, int]

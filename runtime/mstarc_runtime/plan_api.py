@@ -216,9 +216,8 @@ class MarkStep:
 class HopStep:
     """The machine goes on at `step` of rank `rank`; `values` are the registers that travel.
 
-    `contexts` are (node, context) pairs whose rows travel too, in place of what the target has of
-    them; (node, "sampler:NAME") is what that sampler has drawn and seen. `frees` are the contexts
-    that nothing here reads again: the source gives their pages back.
+    `contexts` are (node, context) pairs whose rows move there too, as far as they are here: a
+    context is on one rank at a time. (node, "sampler:NAME") is what that sampler has drawn and seen.
     """
 
     id: int
@@ -226,7 +225,6 @@ class HopStep:
     step: int
     values: tuple[str, ...]
     contexts: tuple[tuple[str, str], ...] = ()
-    frees: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

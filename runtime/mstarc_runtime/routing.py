@@ -70,10 +70,13 @@ class Router:
 
     def loops_of(self, hop: HopStep) -> list[str]:
         """The loops of the machine that moves there, as far as this rank has them."""
-        machine = self._machines[hop.id]
-        return [
-            loop for loop in self._worker.parts.passes_left if loop.partition(".")[0] == machine
-        ]
+        return [loop for loop in self._worker.parts.passes_left if self.is_of_machine(loop, hop)]
+
+    def is_of_machine(self, loop: str, hop: HopStep) -> bool:
+        return loop.partition(".")[0] == self._machines[hop.id]
+
+    def is_join(self, step: int) -> bool:
+        return isinstance(self._steps[step], JoinStep)
 
     def route(self, slot: int, target: Target, more: bool = True) -> None:
         """Brings a row from a step that is behind it to where it waits or runs next.
@@ -101,7 +104,7 @@ class Router:
                     worker.machine_done(slot, step.machine)
                     return
                 case HopStep():
-                    worker.courier.move(slot, step)
+                    worker.mover.leave(slot, step)
                     return
                 case SpreadStep():
                     for branch in step.branches:

@@ -42,6 +42,7 @@ from mstarc_runtime.messages import (
     Stop,
     unpack_value,
 )
+from mstarc_runtime.moves import Mover
 from mstarc_runtime.plan_api import Builder, DeviceStep, HostStep, Rank, Step
 from mstarc_runtime.routing import Router
 from mstarc_runtime.scheduler import Scheduler
@@ -124,6 +125,7 @@ class Worker:
         self._idle_turns = 0
         self._deferred: deque[Parcel] = deque()
         self.courier = RankCourier(self)
+        self.mover = Mover(self)
         self.groups = Groups(
             self, rank=plan.rank, process=plan.process, peers=plan.peers, connect=connect
         )
@@ -148,6 +150,8 @@ class Worker:
     def turn(self) -> bool:
         """Does what there is to do, at most one step; False if there was nothing."""
         did = self._receive()
+        if self.mover.waiting:
+            did = self.mover.retry() or did
         if self.pool.running and self.pool.drain():
             did = True
         station = self.scheduler.next()
@@ -158,7 +162,7 @@ class Worker:
         self.groups.flush()
         if did:
             self._idle_turns = 0
-        elif self.scheduler.starved():
+        elif self.scheduler.starved() or self.mover.waiting:
             self._end_starvation()
         return did
 
@@ -210,6 +214,7 @@ class Worker:
 
     def drop_rows(self, slot: int) -> None:
         self.scheduler.drop(slot)
+        self.mover.forget(slot)
         self.generation += 1
 
     def job_ended(self, live: LiveRequest) -> bool:
@@ -250,6 +255,7 @@ class Worker:
             "host": {name: engine.held for name, engine in parts.host.items()},
             "courier": self.courier.held,
             "joins": self.router.held,
+            "waiting": len(self.mover.waiting),
             "served": self.groups.snapshot(),
         }
 
@@ -352,7 +358,8 @@ class Worker:
         if self._idle_turns < enough or self.pool.running:
             return
         self._idle_turns = 0
-        slot = max(self.scheduler.starved(), key=lambda slot: self.live[slot].request)
+        waiting = [*self.scheduler.starved(), *self.mover.waiting]
+        slot = max(waiting, key=lambda slot: self.live[slot].request)
         self.fail(
             slot,
             RuntimeFailure(

@@ -175,6 +175,25 @@ class KVEngine:
         for sampler in self.settings:
             self.samplers[sampler.name].admit(slot, _settings(sampler, options, seed))
 
+    def export(self, slot: int, context: str) -> Tensor:
+        """A copy of a context with the heads of the whole node: [2, layers, rows, heads, dim]."""
+        return self.shard.gather_heads(self.cache.rows_of(slot, context), self.kv_heads)
+
+    def replace(self, slot: int, context: str, rows: Tensor, position: int) -> None:
+        """Makes `rows`, as `export` gives them, the content of a context.
+
+        Raises OutOfPages or ContextFull, and then the context is empty.
+        """
+        start, stop = self.shard.kv_heads(self.kv_heads)
+        self.cache.replace(slot, context, rows[..., start:stop, :], position)
+
+    def release_context(self, slot: int, context: str) -> None:
+        self.cache.release(slot, context)
+
+    def restore_sampler(self, slot: int, name: str, draws: int, seen: Tensor | None) -> None:
+        """Lets a sampler go on where another rank's has come to."""
+        self.samplers[name].restore(slot, draws, seen)
+
     def release(self, slot: int) -> None:
         self.cache.release_slot(slot)
 

@@ -21,7 +21,7 @@ from mstarc_runtime.streaming.counts import Slots
 
 # Operations on the contexts of a batch's rows, and on those of one slot.
 _OF_BATCH = ("grow", "peek", "fork", "clear", "shrink")
-_OF_SLOT = ("admit", "release", "export", "replace", "restore_sampler")
+_OF_SLOT = ("admit", "release", "export", "replace", "release_context", "restore_sampler")
 
 
 class Followers(Protocol):
@@ -130,6 +130,23 @@ class LeadingKVEngine(KVEngine):
     def release(self, slot: int) -> None:
         KVEngine.release(self, slot)
         self.followers.note("release", (slot,), {})
+
+    def export(self, slot: int, context: str) -> Tensor:
+        self.followers.note("export", (slot, context), {})
+        rows: Tensor = self.followers.together(lambda: KVEngine.export(self, slot, context))
+        return rows
+
+    def replace(self, slot: int, context: str, rows: Tensor, position: int) -> None:
+        KVEngine.replace(self, slot, context, rows, position)
+        self.followers.note("replace", (slot, context, rows, position), {})
+
+    def release_context(self, slot: int, context: str) -> None:
+        KVEngine.release_context(self, slot, context)
+        self.followers.note("release_context", (slot, context), {})
+
+    def restore_sampler(self, slot: int, name: str, draws: int, seen: Tensor | None) -> None:
+        KVEngine.restore_sampler(self, slot, name, draws, seen)
+        self.followers.note("restore_sampler", (slot, name, draws, seen), {})
 
     def _make_call(self, op: str) -> Callable[..., Any]:
         call = KVEngine._make_call(self, op)

@@ -10,6 +10,7 @@ fork shares belongs to all its contexts until each has released it or written it
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mstarc_runtime.kvcache.cross import CrossContext
 from mstarc_runtime.kvcache.layout import CacheLayout
@@ -95,6 +96,50 @@ class KVCache:
         if source == target:
             return
         self.tables.fork(self.key(slot, source), self.key(slot, target))
+
+    def holds(self, slot: int, context: str) -> bool:
+        """Whether a context of a request has rows."""
+        if context in self.cross:
+            return self.cross[context].holds(slot)
+        return self.length(slot, context) > 0
+
+    def position(self, slot: int, context: str) -> int:
+        """Where the next row of a context stands."""
+        return 0 if context in self.cross else int(self.tables.positions[self.key(slot, context)])
+
+    def rows_of(self, slot: int, context: str) -> Tensor:
+        """A copy of what is written in a context: [2, layers, rows, kv_heads, head_dim]."""
+        if context in self.cross:
+            return self.cross[context].rows_of(slot)
+        index = self._row_index(slot, context)
+        return torch.stack(
+            [self.key_rows.index_select(1, index), self.value_rows.index_select(1, index)]
+        )
+
+    def replace(self, slot: int, context: str, rows: Tensor, position: int) -> None:
+        """Makes `rows` (as `rows_of` gives them) the content of a context.
+
+        Raises OutOfPages or ContextFull, and then the context is empty.
+        """
+        self.release(slot, context)
+        rows = rows.to(self.device)
+        if context in self.cross:
+            self.cross[context].fill(slot, rows)
+            return
+        count = rows.shape[2]
+        keys = np.array([self.key(slot, context)], dtype=np.int64)
+        self.ensure(keys, count)
+        self.advance(keys, count, position)
+        index = self._row_index(slot, context)
+        self.key_rows.index_copy_(1, index, rows[0])
+        self.value_rows.index_copy_(1, index, rows[1])
+
+    def _row_index(self, slot: int, context: str) -> Tensor:
+        """Where the rows of a context are in the pool, i64[rows]."""
+        key, size = self.key(slot, context), self.layout.page_size
+        within = np.arange(int(self.tables.lengths[key]))
+        pages = self.tables.table[key, within // size].astype(np.int64)
+        return torch.from_numpy(pages * size + within % size).to(self.device)
 
     def snapshot(self) -> CacheSnapshot:
         return self.tables.snapshot()

@@ -42,6 +42,21 @@ class CrossContext:
         self.values[layer, :, :count].index_copy_(0, slots, v)
         self.lengths.index_fill_(0, slots, count)
 
+    def holds(self, slot: int) -> bool:
+        """Whether anything is written for a slot."""
+        return any(written[1] == slot for written in self._written)
+
+    def rows_of(self, slot: int) -> Tensor:
+        """A copy of what is written for a slot: [2, layers, rows, kv_heads, head_dim]."""
+        count = self.host_lengths[slot]
+        return torch.stack([self.keys[:, slot, :count], self.values[:, slot, :count]])
+
+    def fill(self, slot: int, rows: Tensor) -> None:
+        """Writes all layers of a slot, as `rows_of` gives them."""
+        index = torch.tensor([slot], device=rows.device)
+        for layer in range(rows.shape[1]):
+            self.write(layer, index, [slot], rows[0, layer][None], rows[1, layer][None])
+
     def release(self, slot: int) -> None:
         """Lets the rows of a slot be written again."""
         self._written = {written for written in self._written if written[1] != slot}

@@ -127,6 +127,18 @@ class SamplerState:
         if self._seen is not None:
             self._seen[slot] = False
 
+    def state(self, slot: int) -> tuple[int, Tensor | None] | None:
+        """How many draws a slot has made, and bool[V] of the ids it has seen; None if neither."""
+        draws = int(self._draws[slot])
+        seen = None if self._seen is None else self._seen[slot].clone()
+        return None if not draws and (seen is None or not seen.any()) else (draws, seen)
+
+    def restore(self, slot: int, draws: int, seen: Tensor | None) -> None:
+        """Goes on where `state` was taken, or from the beginning. Settings stay."""
+        self._draws[slot] = draws
+        if self._seen is not None:
+            self._seen[slot] = False if seen is None else seen.to(self._device)
+
     def observe(self, slots: Tensor, ids: Tensor) -> None:
         """Marks `ids` i64[R] as seen by the requests in `slots` i64[R]."""
         if self._seen is not None:

@@ -76,6 +76,13 @@ class Shard:
         parts = self.group.gather(padded)
         return torch.cat([part[..., :size] for part, size in zip(parts, sizes, strict=True)], -1)
 
+    def gather_heads(self, value: Tensor, total: int) -> Tensor:
+        """The parts' key-value heads [..., part, head_dim], each once: [..., total, head_dim]."""
+        if self.group is None:
+            return value
+        parts = self.group.gather(value.contiguous())
+        return torch.cat(parts[:: max(1, self.count // total)], dim=-2)
+
     def _parts(self, total: int) -> list[Range]:
         return [_part(total, index, self.count) for index in range(self.count)]
 
