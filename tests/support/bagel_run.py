@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mstarc import driver
 from mstarc.options import CompileOptions
+from mstarc.source import SourceFile
 from mstarc_runtime.assembly import Extras, RunSettings
 from mstarc_runtime.engine.context import OpContext
 from mstarc_runtime.launch import LocalRanks, run_until_done
@@ -42,10 +43,13 @@ class TinyBagel:
     drawings: list[Tensor] = field(default_factory=list)
 
     @classmethod
-    def begin(cls, folder: Path, placement: str = "cpu", **settings: Any) -> "TinyBagel":
-        """Compiles the plan into `folder` and loads it."""
-        compile_tiny(folder, placement)
+    def begin(
+        cls, folder: Path, *, deployment: SourceFile | None = None, **settings: Any
+    ) -> "TinyBagel":
+        """Compiles the plan into `folder`, for one CPU or a deployment, and loads it."""
+        compile_tiny(folder, deployment)
         plan = load_plan(folder)
+        (placement,) = plan.placements
         drawings: list[Tensor] = []
 
         class Recorded(bagel.VaeDecoder):
@@ -75,9 +79,13 @@ class TinyBagel:
         return [_got(listener) for listener in listeners]
 
 
-def compile_tiny(folder: Path, *placements: str) -> None:
+def compile_tiny(folder: Path, deployment: SourceFile | None = None) -> None:
     spec = SPECS_BY_NAME["bagel"]
-    options = CompileOptions(placements=placements, sizes=spec.sizes)
+    options = CompileOptions(
+        placements=() if deployment else ("cpu",),
+        deployments=(deployment,) if deployment else (),
+        sizes=spec.sizes,
+    )
     outcome = driver.compile_spec(spec.source, options)
     assert outcome.files is not None, [found.message for found in outcome.diagnostics]
     for name, content in outcome.files.items():

@@ -11,6 +11,7 @@ import pytest
 from safetensors.torch import load_file
 from torch import Tensor
 
+from mstarc.source import SourceFile
 from mstarc_runtime.media.tokens import AsciiVocabulary, TextState
 from tests.support.bagel_cases import CASES, Case
 from tests.support.bagel_run import Got, TinyBagel
@@ -84,6 +85,17 @@ def test_rows_of_several_requests_share_calls(
         if own.picture is not None:
             assert got.picture is not None
             assert np.abs(got.picture.astype(int) - own.picture).max() <= 1, case.name
+
+
+def test_pictures_are_the_same_with_the_branches_of_guidance_on_three_ranks(
+    tmp_path: Path, alone: dict[str, tuple[Got, Tensor | None]]
+) -> None:
+    path = "specs/deployments/bagel_cfg_parallel_3cpu.yaml"
+    deployment = SourceFile(path=path, text=(ROOT / path).read_text(encoding="utf-8"))
+    tiny = TinyBagel.begin(tmp_path / "plan", deployment=deployment)
+    for stagger in (0, 2):
+        for case, got in zip(CASES, tiny.answer(CASES, stagger=stagger), strict=True):
+            _same(got, alone[case.name][0], case)
 
 
 def _same(got: Got, own: Got, case: Case) -> None:
