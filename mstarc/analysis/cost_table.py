@@ -6,12 +6,19 @@ node's weights and of a request's KV rows. A search then adds up numbers: `analy
 so for a whole layout.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from math import ceil
 
 from mstarc.analysis.control import Point, control_path
-from mstarc.analysis.lengths import DEFAULT_ROWS, expected_rows, full_rows, written_by
+from mstarc.analysis.device_rows import STEP_ROWS, step_bytes
+from mstarc.analysis.lengths import (
+    DEFAULT_ROWS,
+    count_of,
+    expected_rows,
+    full_rows,
+    written_by,
+)
 from mstarc.analysis.memory import Limits
 from mstarc.analysis.op_costs import (
     Profile,
@@ -23,9 +30,10 @@ from mstarc.analysis.op_costs import (
     tensor_sizes,
 )
 from mstarc.analysis.rates import expected_runs
-from mstarc.analysis.sizes import kv_row_bytes
+from mstarc.analysis.rings import ring_capacity
+from mstarc.analysis.sizes import bytes_of_type, kv_row_bytes
 from mstarc.deployment import DeviceKind, Devices
-from mstarc.ir.graph import Call, Each, Node, Parallel, Program, Send
+from mstarc.ir.graph import Call, Each, Engine, Node, Parallel, Program, Send
 from mstarc.ir.walking import bodies_of, statements_of
 from mstarc.records import dataclass
 
@@ -51,6 +59,7 @@ class CallCost:
 
     site: str
     node: str
+    engine: Engine
     op: str
     walk: str
     context: str | None
@@ -96,6 +105,8 @@ class CostTable:
     - `seconds[kind, site, tp]`: of one call, for each batch in `batches`
     - `weights[node]`: bytes, whole; `kv_full[node, context]`, `kv_expected[…]`: bytes of KV rows
       that a request takes, whole, when as long as allowed and as expected
+    - `held[node]`: bytes that a device which runs the node has besides: activations, and rings,
+      registers and rows of fixed contexts for all requests; about what plan-memory counts
     - `kv_heads[node]`: above it a larger `tp` makes a device's share of KV rows no smaller
     - `sizes[node]`: tensor parallel sizes that the node can be cut into
     """
@@ -111,6 +122,7 @@ class CostTable:
     weights: Mapping[str, int]
     kv_full: Mapping[tuple[str, str], int]
     kv_expected: Mapping[tuple[str, str], float]
+    held: Mapping[str, int]
     kv_heads: Mapping[str, int]
     sizes: Mapping[str, tuple[int, ...]]
     parallel: tuple[tuple[tuple[str, ...], ...], ...]
@@ -168,6 +180,7 @@ def cost_table(
                     )
                     for batch in batches
                 )
+    streams = _streams(program, runs, paths, mix)
     dtype = cluster.kind.dtype
     full: dict[tuple[str, str], int] = {}
     expected: dict[tuple[str, str], float] = {}
@@ -175,7 +188,10 @@ def cost_table(
         row = kv_row_bytes(node, dtype) or 0 if node.engine == "kv_cache" else 0
         if not row:
             continue
+        fixed = {context.name for context in node.contexts if context.cross is not None}
         for context, rows in full_rows(program, node, limits.tokens).items():
+            if context in fixed:
+                continue
             full[node.name, context] = rows * row
             expected[node.name, context] = lengths[node.name, context] * row
     return CostTable(
@@ -185,11 +201,12 @@ def cost_table(
         batches=batches,
         calls=calls,
         edges=_edges(nodes, runs, paths, mix, expected),
-        streams=_streams(program, runs, paths, mix),
+        streams=streams,
         seconds=taken,
         weights={name: node_weight_bytes(node, measured) for name, node in nodes.items()},
         kv_full=full,
         kv_expected=expected,
+        held=_held(program, nodes, calls, streams, limits, cluster.kind),
         kv_heads={name: _heads(node) for name, node in nodes.items()},
         sizes=sizes,
         parallel=_parallel(program),
@@ -222,6 +239,7 @@ def _calls(
                 CallCost(
                     site=statement.site,
                     node=statement.node,
+                    engine=node.engine,
                     op=statement.op,
                     walk=walk,
                     context=statement.context,
@@ -345,6 +363,40 @@ def _parallel(program: Program) -> tuple[tuple[tuple[str, ...], ...], ...]:
         for statement in statements_of(walk.body)
         if isinstance(statement, Parallel)
     )
+
+
+def _held(
+    program: Program,
+    nodes: Mapping[str, Node],
+    calls: Sequence[CallCost],
+    streams: Sequence[StreamCost],
+    limits: Limits,
+    kind: DeviceKind,
+) -> dict[str, int]:
+    base: dict[str, int] = dict.fromkeys(nodes, 0)
+    each: dict[str, int] = dict.fromkeys(nodes, 0)
+    registers: dict[str, int] = dict.fromkeys(nodes, 0)
+    at = {call.site: call.node for call in calls}
+    rows = min(limits.tokens, STEP_ROWS)
+    for call in calls:
+        node = nodes[call.node]
+        op = find_op(node, call.op)
+        if node.engine != "host":
+            once, more = step_bytes(node, op, kind.dtype, rows)
+            base[node.name] = max(base[node.name], once)
+            each[node.name] = max(each[node.name], more)
+        # In a region of an accelerator what a call gives is kept once more.
+        given = sum(bytes_of_type(result.type) or 0 for result in op.results)
+        registers[node.name] += given if kind.is_cpu else 2 * given
+    for stream, cost in zip(program.streams, streams, strict=True):
+        if cost.target is not None:
+            size = bytes_of_type(stream.item) or 0
+            held = size * ring_capacity(program, stream, limits.tokens)
+            registers[at[cost.target]] += held
+    for node in program.nodes:
+        fixed = sum(c.cross * count_of(program, c) for c in node.contexts if c.cross is not None)
+        registers[node.name] += fixed * (kv_row_bytes(node, kind.dtype) or 0)
+    return {name: base[name] + limits.requests * (each[name] + registers[name]) for name in nodes}
 
 
 def _heads(node: Node) -> int:

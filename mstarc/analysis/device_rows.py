@@ -139,7 +139,7 @@ def _activations(
         node = nodes[call.node]
         if node.engine == "host":
             continue
-        base, each = _step_bytes(node, find_op(node, call.op), kind.dtype, rows)
+        base, each = step_bytes(node, find_op(node, call.op), kind.dtype, rows)
         for rank in call.ranks:
             before = peaks.get((node.name, rank), (0, 0))
             peaks[node.name, rank] = max(base, before[0]), max(each, before[1])
@@ -154,7 +154,7 @@ def _activations(
         yield Row(device=device, what="activations", of=name, bytes=each, per="request")
 
 
-def _step_bytes(node: Node, op: Op, dtype: DType, rows: int) -> tuple[int, int]:
+def step_bytes(node: Node, op: Op, dtype: DType, rows: int) -> tuple[int, int]:
     """Bytes of what a call has at once: whatever runs, and for each request in the batch."""
     values = [*(p.type for p in op.parameters), *(r.type for r in op.results)]
     if node.engine == "kv_cache":

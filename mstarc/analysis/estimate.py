@@ -9,14 +9,12 @@ do machines, which wait for the first and the last item of what they read.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Literal, Protocol
+from typing import Protocol
 
 from mstarc.analysis.cost_table import CallCost, CostTable
+from mstarc.analysis.memory import PROCESS_BYTES, RESERVE
 from mstarc.ir.decisions import Assignment, Copy
 from mstarc.records import dataclass
-
-RESERVE = 0.05
-Part = Literal["weights", "kv_full", "kv_expected", "reserve"]
 
 
 class Layout(Protocol):
@@ -41,6 +39,7 @@ class Draft:
 class DeviceLoad:
     """One device: seconds that a request keeps it busy, and bytes.
 
+    `reserve_bytes` is what is neither weights nor KV rows: libraries, activations, rings, values.
     `full_bytes`, `expected_bytes`: KV rows of one request at its longest, and as expected;
     `requests` is how many fit as expected, `full_requests` at their longest.
     """
@@ -163,14 +162,16 @@ def _memory(
     full: dict[int, int] = {}
     expected: dict[int, float] = {}
     used: dict[int, set[tuple[str, str]]] = {}
+    held: dict[int, int] = {}
+    processes: dict[int, set[int]] = {}
+    seen: set[tuple[str, int, int]] = set()
     contexts: dict[int, set[str]] = {}
     for call in table.calls:
         touched = contexts.setdefault(id(homes[call.site]), set())
         touched.update((*call.writes, *((call.context,) if call.context else ())))
     for assignment in assignments:
-        share = len(assignment.ranks)
         heads = table.kv_heads.get(assignment.node, 0)
-        kv_share = max(1, min(assignment.tp, heads) * assignment.sp)
+        kv_share = max(1, min(assignment.tp, heads))
         keys = [
             (assignment.node, context)
             for context in sorted(contexts.get(id(assignment), ()))
@@ -178,7 +179,13 @@ def _memory(
         ]
         for rank in assignment.ranks:
             for device in devices_of[rank]:
-                weights[device] = weights.get(device, 0) + table.weights[assignment.node] // share
+                if (assignment.node, rank, device) in seen:
+                    continue
+                seen.add((assignment.node, rank, device))
+                processes.setdefault(device, set()).add(rank)
+                size = table.weights[assignment.node] // assignment.tp
+                weights[device] = weights.get(device, 0) + size
+                held[device] = held.get(device, 0) + table.held[assignment.node]
                 mine = used.setdefault(device, set())
                 for key in keys:
                     if key not in mine:
@@ -189,7 +196,10 @@ def _memory(
     loads: list[DeviceLoad] = []
     for device in sorted(weights):
         kind = table.cluster.device(device)
-        reserve = 0 if kind.is_cpu else int(kind.memory_bytes * RESERVE)
+        reserve = held[device]
+        if not kind.is_cpu:
+            more = (len(processes[device]) - 1) * PROCESS_BYTES
+            reserve += int(kind.memory_bytes * RESERVE) + more
         left = kind.memory_bytes - weights[device] - reserve
         one, usual = full.get(device, 0), expected.get(device, 0.0)
         most = table.limits.requests
@@ -223,6 +233,10 @@ def _busy(
     for call in table.calls:
         home = homes[call.site]
         taken = 0.0
+        if call.engine == "host":
+            # Other threads and processes than the device's: it does not wait.
+            call_s[call.site] = table.call_s(table.cluster.kind, call.site, 1, 1)
+            continue
         for rank in home.ranks:
             found = devices_of[rank]
             for device in found:
@@ -273,6 +287,10 @@ def _latency(table: CostTable, homes: Mapping[str, Assignment]) -> tuple[float, 
     machines: dict[str, float] = {}
     ranks: dict[int, float] = {}
     for call in table.calls:
+        if call.engine == "host":
+            machine = call.machines[0] if call.machines else ""
+            machines[machine] = machines.get(machine, 0.0) + alone[call.site]
+            continue
         rank = homes[call.site].ranks[0]
         ranks[rank] = ranks.get(rank, 0.0) + alone[call.site]
         for machine in call.machines:

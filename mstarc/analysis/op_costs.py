@@ -4,7 +4,8 @@ A call of `batch` requests, each with `rows` new rows and `context_rows` rows to
 
 - reads its node's weights once, a `tp`-th of them on each device, and what it is given, gives and
   keeps of KV rows for each request;
-- does 2 FLOPs for each parameter and row, and 4 for each number of a query head and row that is
+- does 2 FLOPs for each parameter and row (of a mixture of experts, `shards expert`, for a tenth of
+  them, and reads those that its rows go through), and 4 for each number of a query head and row that is
   attended to, or what the op declares: `cost { flops = …, bytes = … }` is of one request;
 - takes the longer of both at what the device reaches, a launch, and for `tp` > 1 two all-reduces a
   layer.
@@ -41,6 +42,8 @@ UNKNOWN_WEIGHT_BYTES: Mapping[Engine, int] = {
     "stateless": 2 * 10**8,
     "host": 0,
 }
+# Of a mixture of experts, the part that one row goes through: 3 of 30 billion parameters, say.
+ACTIVE_PART = 0.1
 # Query heads that share one head of keys and values, where only the latter are known.
 QUERIES_A_HEAD = 4
 
@@ -81,7 +84,8 @@ def work(
     declared = dict(op.cost)
     row_bytes = kv_row_bytes(node, kind.dtype) or 0
     attended = context_rows if op.mask is not None else 0
-    parameters = size / DTYPE_BYTES[kind.dtype]
+    part = ACTIVE_PART if "expert" in node.shards else 1.0
+    parameters = part * size / DTYPE_BYTES[kind.dtype]
     numbers = row_bytes / DTYPE_BYTES[kind.dtype] / 2
     flops = declared.get("flops")
     if flops is None:
@@ -95,7 +99,8 @@ def work(
     hidden = numbers / max(layers_of(node), 1) * QUERIES_A_HEAD * DTYPE_BYTES[kind.dtype]
     return Work(
         flops=batch * flops / tp,
-        bytes=(size + batch * moved) / tp,
+        # Rows go through different experts: the more there are, the more weights are read.
+        bytes=(size * (1 - (1 - part) ** (batch * own)) + batch * moved) / tp,
         shared_bytes=reductions * 2 * (tp - 1) / tp * batch * own * hidden,
         reductions=reductions,
     )
@@ -177,33 +182,74 @@ def layers_of(node: Node) -> int:
 def rows_of(op: Op, free: int) -> int:
     """Rows of one call for a request, a free size counting as `free`.
 
-    An op with a KV cache has a row for each entry of a free leading dim, else one for tokens and
-    one for each vector of a tensor of floats. A stateless op has as many as the first dim of its
-    largest parameter.
+    An op with a KV cache has a row for each entry of a free dim, else one for tokens and one for
+    each vector of a tensor of floats. A stateless op has those of its largest value; an image or a
+    film, or what is made of one, has a row for `NUMBERS_A_ROW` numbers.
     """
-    found = [_leading(p.type, free, op.mask is not None) for p in op.parameters]
-    return max([1, *found])
+    attends = op.mask is not None
+    given = [p.type for p in op.parameters]
+    if attends:
+        flat = [rows for type_ in given if (rows := _rows(type_, free, attends, 2))]
+        return max([1, *(flat or (_rows(type_, free, attends, 9) for type_ in given))])
+    return max([1, *(_rows(t, free, attends, 9) for t in (*given, *_wide(op)))])
 
 
-def _leading(type_: Type, free: int, attends: bool) -> int:
-    match type_:
-        case OptionalType(item):
-            return _leading(item, free, attends)
-        case TensorType(dtype, dims) if dims:
-            first = dims[0]
-            if isinstance(first, DimConst):
-                is_row = attends and (len(dims) < 2 or dtype.startswith("i"))
-                return 1 if is_row else first.value
-            return free
+# A film of 16 x 16 pixels of 3 colours in its patches, or a vector of a stack of layers.
+NUMBERS_A_ROW = 1024
+
+
+def _wide(op: Op) -> list[Type]:
+    """Results that are more than one row of numbers, such as samples of sound are."""
+    types = [r.type.item if isinstance(r.type, OptionalType) else r.type for r in op.results]
+    return [type_ for type_ in types if isinstance(type_, TensorType) and len(type_.dims) > 1]
+
+
+def _rows(type_: Type, free: int, attends: bool, most_dims: int) -> int:
+    if isinstance(type_, OptionalType):
+        type_ = type_.item
+    if not isinstance(type_, TensorType) or not type_.dims or len(type_.dims) > most_dims:
+        return 0
+    dims = type_.dims
+    sizes = [_dim(dim, each_free(type_, free)) for dim in dims]
+    if len(dims) > 2:
+        return max(1, prod(sizes) // NUMBERS_A_ROW)
+    unknown = [size for dim, size in zip(dims, sizes, strict=True) if not _is_const(dim)]
+    if unknown:
+        return int(max(1, prod(unknown)))
+    is_row = attends and (len(dims) < 2 or type_.dtype.startswith("i"))
+    return 1 if is_row else sizes[0]
+
+
+def _is_const(dim: object) -> bool:
+    return isinstance(dim, DimConst)
+
+
+def each_free(type_: TensorType, free: int) -> int:
+    """What each free size counts as: of more than two, less, so that together they are no more."""
+    found: set[object] = set()
+    for dim in type_.dims:
+        found |= _sizes_in(dim)
+    return free if len(found) < 3 else max(2, round(float(free) ** (2 / len(found))))
+
+
+def _sizes_in(dim: object) -> set[object]:
+    match dim:
+        case DimConst():
+            return set()
+        case DimBinary(_, left, right):
+            return _sizes_in(left) | _sizes_in(right)
+        case DimVar(name):
+            return {name}
         case _:
-            return 1
+            return {id(dim)}
 
 
 def bytes_given(type_: Type, free: int) -> int:
     """Bytes of one value, each free size counting as `free`; media, flags and texts as none."""
     match type_:
         case TensorType(dtype, dims):
-            return DTYPE_BYTES[dtype] * prod(_dim(dim, free) for dim in dims)
+            each = each_free(type_, free)
+            return DTYPE_BYTES[dtype] * prod(_dim(dim, each) for dim in dims)
         case OptionalType(item):
             return bytes_given(item, free)
         case TupleType(fields):

@@ -24,11 +24,10 @@ Afterwards every stream has a capacity. Not here: where the rings live and what 
 
 from dataclasses import replace
 
-from mstarc.analysis.bounds import burst, most_items
-from mstarc.analysis.rates import new_items
+from mstarc.analysis.bounds import most_items
+from mstarc.analysis.rings import ring_capacity
 from mstarc.diagnostics import Diagnostic, Label
-from mstarc.ir.graph import Each, Policy, Program, Pull, Stream
-from mstarc.ir.walking import all_statements
+from mstarc.ir.graph import Program, Stream
 from mstarc.passes.context import PassContext
 
 
@@ -43,7 +42,7 @@ def size_chunk_buffers(program: Program, context: PassContext) -> Program:
     tangled = _on_undirected_cycle(program)
     streams: list[Stream] = []
     for stream in program.streams:
-        capacity = _capacity(program, stream, max_tokens)
+        capacity = ring_capacity(program, stream, max_tokens)
         if stream.name in tangled:
             most = most_items(program, stream, max_tokens)
             if most is None:
@@ -54,31 +53,6 @@ def size_chunk_buffers(program: Program, context: PassContext) -> Program:
     if len(streams) < len(program.streams):
         return program
     return replace(program, streams=tuple(streams))
-
-
-def _capacity(program: Program, stream: Stream, max_tokens: int) -> int:
-    size = burst(program, stream, max_tokens)
-    needs = [max(span + step, span + size - 1) for span, step in _reads(program, stream)]
-    need = max(needs)
-    # A burst that only the request knows is not one to round to.
-    return need if size == max_tokens else -(-need // size) * size
-
-
-def _reads(program: Program, stream: Stream) -> list[tuple[int, int]]:
-    """Span and step of each read of a stream."""
-    found: list[tuple[int, int]] = []
-    for statement in all_statements(program):
-        if isinstance(statement, Pull) and statement.stream == stream.name:
-            found.append((1, 1))
-        if isinstance(statement, Each) and stream.name in statement.streams:
-            policy = statement.policy or stream.policy
-            held = new_items(policy) if statement.last is not None else 0
-            found.append((_span(policy) + held, new_items(policy)))
-    return found or [(_span(stream.policy), new_items(stream.policy))]
-
-
-def _span(policy: Policy) -> int:
-    return policy.size + (policy.context if policy.kind == "left_context" else 0)
 
 
 def _directed_cycle(program: Program) -> list[Stream]:
