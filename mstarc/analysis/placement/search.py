@@ -1,0 +1,113 @@
+"""The best layouts of a problem: exactly, by branch and bound over all ways to place its pieces.
+
+Pieces are placed one after the other, the heaviest first, each on every group of ranks that differs
+from another group by more than a number: ranks that hold the same are alike. A partial layout is
+given up when no completion of it can have a lesser key than the worst layout that is kept. Work,
+loads, memory and ranks only grow, so what is there bounds what follows.
+
+The order of pieces comes from their numbers, names only tell apart what has the same numbers. So
+neither the order nor the names of declarations change the answer.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import count
+
+from mstarc.analysis.placement.groups import Groups
+from mstarc.analysis.placement.order import canonical_homes, ordered
+from mstarc.analysis.placement.partial import Partial
+from mstarc.analysis.placement.problem import Home, Layout, Objective, Option, Piece, Problem
+from mstarc.analysis.placement.score import score
+
+# Devices of a kind up to which latency is searched at once.
+GROUP = 8
+
+
+def search(problem: Problem, objective: Objective, *, keep: int = 1) -> tuple[Layout, ...]:
+    """The best layout and those that follow it, `keep` at most; none where nothing fits.
+
+    For `latency` on many devices a group of them is searched, since a request alone uses no more,
+    and what is found is copied to the others; the other objectives search all devices.
+    """
+    if objective != "latency" or all(part.count <= GROUP for part in problem.supply):
+        return _Search(problem, objective, keep).run()
+    supply = tuple(replace(part, count=min(part.count, GROUP)) for part in problem.supply)
+    found = _Search(replace(problem, supply=supply), objective, keep).run()
+    copied = [score(problem, layout.homes, objective) for layout in found]
+    whole = [layout for layout in copied if layout is not None]
+    return tuple(sorted(whole, key=lambda layout: layout.key))
+
+
+class _Search:
+    def __init__(self, problem: Problem, objective: Objective, keep: int) -> None:
+        self.problem = problem
+        self.objective: Objective = objective
+        self.keep = keep
+        self.order = ordered(problem)
+        self.found: list[tuple[tuple[float, ...], int, Layout]] = []
+        self.seen: set[tuple[Home, ...]] = set()
+        self.numbers = count()
+
+    def run(self) -> tuple[Layout, ...]:
+        for homes in self.guesses():
+            self.offer(homes)
+        partial = Partial(self.problem, self.objective, self.order)
+        self.extend(partial, 0)
+        return tuple(layout for _, _, layout in self.found)
+
+    def extend(self, partial: Partial, index: int) -> None:
+        """Places the pieces from `index` on in all ways that may be among the best."""
+        bound = partial.bound()
+        if bound is None or (len(self.found) == self.keep and bound >= self.found[-1][0]):
+            return
+        if index == len(self.order):
+            self.offer(partial.homes)
+            return
+        piece = self.order[index]
+        for option, ranks in partial.groups.choices(piece, self.problem.supply):
+            undo = partial.place(piece, Home(option=option, ranks=ranks))
+            if undo is not None:
+                self.extend(partial, index + 1)
+                partial.take_back(undo)
+
+    def offer(self, homes: Mapping[str, Home]) -> None:
+        """Keeps a whole layout if it is among the best so far."""
+        canonical = canonical_homes(homes, self.order)
+        identity = tuple(canonical[piece.name] for piece in self.order)
+        if identity in self.seen:
+            return
+        layout = score(self.problem, canonical, self.objective)
+        if layout is None:
+            return
+        self.seen.add(identity)
+        self.found.append((layout.key, next(self.numbers), layout))
+        self.found.sort(key=lambda entry: entry[:2])
+        del self.found[self.keep :]
+
+    def guesses(self) -> Iterator[dict[str, Home]]:
+        """Layouts that are good often enough to be tried first: they give up others early."""
+        for option in _options(self.order):
+            fitting = [option in piece.busy_s for piece in self.order]
+            single = Option(option.kind, 1)
+            if not any(fitting) or not all(single in piece.busy_s for piece in self.order):
+                continue
+            groups = Groups(self.problem)
+            if groups.can_add(option.kind, option.tp, self.problem.supply):
+                together = tuple(range(option.tp))
+                yield {
+                    piece.name: Home(option=option, ranks=together)
+                    if option in piece.busy_s
+                    else Home(option=single, ranks=(0,))
+                    for piece in self.order
+                }
+            nodes = list(dict.fromkeys(piece.node for piece in self.order))
+            if groups.can_add(option.kind, len(nodes), self.problem.supply):
+                yield {
+                    piece.name: Home(option=single, ranks=(nodes.index(piece.node),))
+                    for piece in self.order
+                }
+
+
+def _options(pieces: tuple[Piece, ...]) -> list[Option]:
+    found = {option for piece in pieces for option in piece.busy_s}
+    return sorted(found, key=lambda option: (option.tp, option.kind))
