@@ -16,7 +16,7 @@ LAYERS = 48
 KV_HEADS = 4
 HEAD_DIM = 128
 MELS = 128
-PATCH = 1536
+BLOCK = 6144
 TAPS = 3
 IM_END = 151645
 TTS_EOS = 151673
@@ -29,6 +29,8 @@ DEPTH_KV_HEADS = 8
 DEPTH_HEAD_DIM = 128
 GROUPS = 16
 CODEC_EOS = 2150
+NOWHERE = (0, 0, 0)
+REACH = 580
 
 
 def check(request: Request) -> None:
@@ -41,8 +43,26 @@ def check(request: Request) -> None:
         raise RequestRefused("talker_max_tokens", "must be in 1 .. 8192")
     if not 0.0 <= request.temperature <= 2.0:
         raise RequestRefused("temperature", "must be in 0.0 .. 2.0")
+    if not 0 <= request.top_k <= 1024:
+        raise RequestRefused("top_k", "must be in 0 .. 1024")
     if not 0.01 <= request.top_p <= 1.0:
         raise RequestRefused("top_p", "must be in 0.01 .. 1.0")
+    if not 0.5 <= request.repetition_penalty <= 2.0:
+        raise RequestRefused("repetition_penalty", "must be in 0.5 .. 2.0")
+    if not 0.0 <= request.talker_temperature <= 2.0:
+        raise RequestRefused("talker_temperature", "must be in 0.0 .. 2.0")
+    if not 0 <= request.talker_top_k <= 1024:
+        raise RequestRefused("talker_top_k", "must be in 0 .. 1024")
+    if not 0.01 <= request.talker_top_p <= 1.0:
+        raise RequestRefused("talker_top_p", "must be in 0.01 .. 1.0")
+    if not 0.5 <= request.talker_repetition_penalty <= 2.0:
+        raise RequestRefused("talker_repetition_penalty", "must be in 0.5 .. 2.0")
+    if not 0.0 <= request.code_temperature <= 2.0:
+        raise RequestRefused("code_temperature", "must be in 0.0 .. 2.0")
+    if not 0 <= request.code_top_k <= 1024:
+        raise RequestRefused("code_top_k", "must be in 0 .. 1024")
+    if not 0.01 <= request.code_top_p <= 1.0:
+        raise RequestRefused("code_top_p", "must be in 0.01 .. 1.0")
     if len(request.parts) < 1:
         raise RequestRefused("parts", "needs at least 1 part")
     if len(request.parts) > 1024:
@@ -67,7 +87,16 @@ def admit(request: Request) -> Admission:
             "max_tokens": request.max_tokens,
             "talker_max_tokens": request.talker_max_tokens,
             "temperature": request.temperature,
+            "top_k": request.top_k,
             "top_p": request.top_p,
+            "repetition_penalty": request.repetition_penalty,
+            "talker_temperature": request.talker_temperature,
+            "talker_top_k": request.talker_top_k,
+            "talker_top_p": request.talker_top_p,
+            "talker_repetition_penalty": request.talker_repetition_penalty,
+            "code_temperature": request.code_temperature,
+            "code_top_k": request.code_top_k,
+            "code_top_p": request.code_top_p,
             "seed": request.seed,
             "think.part.is_text": tuple(part.kind == "text" for part in request.parts),
             "think.prefill_text.text_last": tuple(part.last for part in request.parts),
@@ -77,5 +106,9 @@ def admit(request: Request) -> Admission:
             "think.part.is_audio": tuple(part.kind == "audio" for part in request.parts),
             "think.part.is_image": tuple(part.kind == "image" for part in request.parts),
             "think.thinker_decode.step_speak": "speech" in request.wants,
+            "think.decode.send_states": tuple(
+                "speech" in request.wants and n + 1 < request.max_tokens
+                for n in range(request.max_tokens)
+            ),
         },
     )

@@ -20,6 +20,15 @@ class Request:
     max_tokens: int = 2048
     talker_max_tokens: int = 2048
     temperature: float = 0.7
+    top_k: int = 0
     top_p: float = 0.9
+    repetition_penalty: float = 1.0
+    talker_temperature: float = 0.9
+    talker_top_k: int = 50
+    talker_top_p: float = 1.0
+    talker_repetition_penalty: float = 1.05
+    code_temperature: float = 1.0
+    code_top_k: int = 50
+    code_top_p: float = 0.8
     seed: int = 0
     wants: frozenset[str] = frozenset()

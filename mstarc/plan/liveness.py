@@ -87,6 +87,9 @@ class Flow:
                     out |= self.live_in[id(draft.join)] - frozenset().union(*made)
                 self.live_out[id(draft)] = out
                 before = backwards(tuple(draft.actions), out)
+                if draft.drained is not None:
+                    # A row that finds its stream closed leaves before the step sets anything.
+                    before |= self._brought(draft, self.at(draft.drained), sets)
                 changed = changed or before != self.live_in[id(draft)]
                 self.live_in[id(draft)] = before
 

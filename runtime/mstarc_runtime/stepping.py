@@ -347,6 +347,7 @@ class Stepper:
                 padding_slot=worker.plan.slots,
                 device=worker.device,
                 options=worker.parts.options,
+                computed=worker.parts.computed,
             )
             alone.bind(np.array([slot], dtype=np.int64))
             station.running.add(slot)
@@ -399,6 +400,7 @@ class Stepper:
                 padding_slot=worker.plan.slots,
                 device=worker.device,
                 options=worker.parts.options,
+                computed=worker.parts.computed,
             )
             if step.rows == "one" or worker.executor.captures(step):
                 self._batches[(step.id, bucket)] = batch

@@ -70,15 +70,16 @@ def test_omni_talker_hears_user_turns_the_answer_and_its_end(omni: Program) -> N
     states = found.streams["states"]
     (mark,) = states.marks
     assert mark[1] == "prompt_end"
-    # The five tokens of the answer, and the row that says that it has ended.
-    assert len(states.items) == mark[0] + 5 + 1
+    # The tokens of the answer but the last one allowed, and the row that says that it has ended.
+    assert len(states.items) == mark[0] + 4 + 1
     heard = outcome(
         omni,
-        inputs={"parts": SPOKEN[1:]},
+        inputs={"parts": (*SPOKEN[:1] * 9, SPOKEN[2])},
         options={"max_tokens": 5, "talker_max_tokens": 3},
         wants=frozenset({"speech"}),
     )
-    assert len(heard.streams["states"].items) == len(states.items), "system turns are not heard"
+    (mark,) = heard.streams["states"].marks
+    assert 1 <= mark[0] <= 4, "a toy text has up to four rows, and system turns are not heard"
 
 
 def test_omni_draws_the_other_codes_of_each_frame(omni: Program) -> None:

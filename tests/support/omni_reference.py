@@ -45,6 +45,8 @@ class Reference:
             _enliven(name, parameter)
         self.folder = folder
         self.model.save_pretrained(folder)
+        # transformers 5.17 asks the Talker's config for it where a request has sound and pictures.
+        self.model.config.talker_config.audio_config = self.model.config.thinker_config.audio_config
 
     def answer(
         self, ids: Sequence[int], *, tokens: int, frames: int, eos: int | None = None, **media: Any
@@ -86,8 +88,9 @@ def _enliven(name: str, parameter: Tensor) -> None:
     elif parameter.dim() >= 2 and "embed" in name:
         parameter.normal_(0.0, 1.0)
     elif parameter.dim() >= 2:
-        fan_in = parameter[0].numel() if parameter.dim() != 3 else parameter.shape[-1]
-        parameter.normal_(0.0, 1.5 / fan_in**0.5)
+        is_stack = name.endswith(("gate_up_proj", "down_proj"))
+        fan_in = parameter.shape[-1] if is_stack else parameter[0].numel()
+        parameter.normal_(0.0, (0.5 if "code2wav" in name else 1.5) / fan_in**0.5)
     elif "norm" in name and name.endswith("weight"):
         parameter.uniform_(0.7, 1.3)
     else:

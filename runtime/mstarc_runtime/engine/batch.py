@@ -51,6 +51,7 @@ class StepBatch:
         padding_slot: int,
         device: torch.device,
         options: "OptionTable",
+        computed: torch.dtype = torch.bfloat16,
     ) -> None:
         self.step = step
         self.bucket = bucket
@@ -75,6 +76,7 @@ class StepBatch:
         self.tests_loop = False
         self._padding_slot = padding_slot
         self._options = options
+        self._computed = computed
         self._masks: list[Tensor] = []
         self._columns: dict[int, int] = {}
         self._pattern = bytearray(COLUMNS)
@@ -222,11 +224,11 @@ class StepBatch:
         return int(value if index is None else value[index])
 
     def full(self, value: int | float, dtype: str) -> Tensor:
-        return torch.full((self.bucket,), value, dtype=torch_dtype(dtype), device=self.device)
+        return torch.full((self.bucket,), value, dtype=self._type(dtype), device=self.device)
 
     def alike(self, value: Tensor, number: int | float, dtype: str, *, dims: int) -> Tensor:
         shape = value.shape[: value.dim() - dims]
-        return torch.full(shape, number, dtype=torch_dtype(dtype), device=self.device)
+        return torch.full(shape, number, dtype=self._type(dtype), device=self.device)
 
     def some(self, value: Tensor) -> Maybe:
         there = torch.ones(value.shape[0], dtype=torch.bool, device=self.device)
@@ -234,7 +236,7 @@ class StepBatch:
 
     def none(self, dtype: str, dims: tuple[int, ...]) -> Maybe:
         shape = (self.bucket, *dims)
-        value = torch.zeros(shape, dtype=torch_dtype(dtype), device=self.device)
+        value = torch.zeros(shape, dtype=self._type(dtype), device=self.device)
         return Maybe(value, torch.zeros(self.bucket, dtype=torch.bool, device=self.device))
 
     def stacked(self, constant: Tensor) -> Tensor:
@@ -346,6 +348,9 @@ class StepBatch:
                 if type(effect) is Emitted
             ]
         return [view.tobytes() for view in views]
+
+    def _type(self, dtype: str) -> torch.dtype:
+        return torch_dtype(dtype, self._computed)
 
     def _copy_out(self, value: Tensor) -> None:
         copy = self._copies.get(id(value))

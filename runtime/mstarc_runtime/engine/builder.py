@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from mstarc_runtime.engine.arrays import ContextArrays, context_names
-from mstarc_runtime.engine.dtypes import torch_dtype
+from mstarc_runtime.engine.dtypes import dtype_name, torch_dtype
 from mstarc_runtime.engine.host import HostEngine
 from mstarc_runtime.engine.implementations import Implementations
 from mstarc_runtime.engine.kv_cache import (
@@ -72,6 +72,7 @@ class RankParts:
     """Everything that a rank holds, by name."""
 
     options: OptionTable
+    computed: torch.dtype = torch.bfloat16
     kv: dict[str, KVEngine] = field(default_factory=dict)
     stateless: dict[str, StatelessEngine] = field(default_factory=dict)
     host: dict[str, HostEngine] = field(default_factory=dict)
@@ -99,7 +100,10 @@ class RankBuilder:
         groups: Grouping,
         attention: BackendMaker = reference_attention,
     ) -> None:
-        self.parts = RankParts(options=OptionTable(slots=settings.slots, device=settings.device))
+        self.parts = RankParts(
+            options=OptionTable(slots=settings.slots, device=settings.device),
+            computed=settings.dtype,
+        )
         self._settings = settings
         self._implementations = implementations
         self._listener = listener
@@ -216,7 +220,7 @@ class RankBuilder:
     ) -> Ring:
         made = Ring(
             name,
-            dtype=dtype,
+            dtype=self._kept(dtype),
             item=item,
             policy=policy,
             capacity=capacity,
@@ -240,7 +244,8 @@ class RankBuilder:
         return made
 
     def register(self, name: str, dtype: str, dims: tuple[int, ...]) -> Register:
-        made = Register(name, dtype, dims, slots=self._settings.slots, device=self._settings.device)
+        settings = self._settings
+        made = Register(name, self._kept(dtype), dims, slots=settings.slots, device=settings.device)
         self.parts.registers[name] = made
         return made
 
@@ -258,7 +263,7 @@ class RankBuilder:
             return rows
         made = Collector(
             name,
-            dtype,
+            self._kept(dtype),
             dims,
             capacity=capacity,
             slots=self._settings.slots,
@@ -268,7 +273,9 @@ class RankBuilder:
         return made
 
     def constant(self, name: str, dtype: str, value: tuple[int | float, ...]) -> Tensor:
-        return torch.tensor(value, dtype=torch_dtype(dtype), device=self._settings.device)
+        return torch.tensor(
+            value, dtype=torch_dtype(self._kept(dtype)), device=self._settings.device
+        )
 
     def table(self, name: str, dtype: str, *, capacity: int) -> Table:
         made = Table(
@@ -288,6 +295,10 @@ class RankBuilder:
         self.parts.passes_left[loop.name] = left
         self.parts.passes[loop.name] = made
         return made
+
+    def _kept(self, dtype: str) -> str:
+        """The type that values of `dtype` have on this rank."""
+        return dtype_name(torch_dtype(dtype, self._settings.dtype))
 
     def _module(self, name: str, impl: str, weights: Weights, shard: Shard) -> torch.nn.Module:
         return self._implementations.module(

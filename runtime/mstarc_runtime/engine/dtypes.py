@@ -1,4 +1,8 @@
-"""Names of element types in plans, and what they are here."""
+"""Names of element types in plans, and what they are here.
+
+`bf16` is what nodes compute in. A rank that computes in another type (float32 on a CPU) keeps such
+values in that type, and nothing of them is lost on the way from node to node.
+"""
 
 import torch
 
@@ -17,8 +21,9 @@ _DTYPES = {
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 
-def torch_dtype(name: str) -> torch.dtype:
-    return _DTYPES[name]
+def torch_dtype(name: str, computed: torch.dtype = torch.bfloat16) -> torch.dtype:
+    """The type that values of `name` have on a rank whose nodes compute in `computed`."""
+    return computed if name == "bf16" else _DTYPES[name]
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -147,8 +147,11 @@ class Frontend:
         step = round(self._video.depth / film.rate * self._positions_a_second)
         return self._seen(reading, film_blocks(film, self._video), step, role, opens, closes, last)
 
-    def speaker(self, voice: str) -> int:
-        """The id of a voice. Fails with MS9213 if the checkpoint doesn't know it."""
+    def speaker(self, voice: str) -> tuple[int, int]:
+        """The id of a voice, and the position at which the Talker begins.
+
+        Fails with MS9213 if the checkpoint doesn't know the voice.
+        """
         known = self._speakers.get(voice.lower())
         if known is None:
             raise RuntimeFailure(
@@ -156,7 +159,7 @@ class Frontend:
                 f"`voice` can't be `{voice}`: the checkpoint has no such voice",
                 notes=[f"it has {', '.join(f'`{name}`' for name in sorted(self._speakers))}"],
             )
-        return int(known)
+        return int(known), 0
 
     def detokenize(self, reading: Reading, token: Tensor | int) -> str:
         """The text that a token of the reply completes."""

@@ -1,0 +1,192 @@
+"""Whole requests through the compiled plan of Qwen3-Omni give what `transformers` gives.
+
+Greedy, float32, tiny: the same tokens, the same codes of speech and the same samples, though the
+plan reads part by part, draws a step at a time and decodes the speech in chunks.
+"""
+
+import io
+import wave
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from mstarc_runtime.media.audio import read_audio
+from mstarc_runtime.models.qwen3_omni import Frontend
+from mstarc_runtime.plan_api import Media, Part, parts_in_order
+from tests.runtime.rig import Collected
+from tests.support.omni_plan import OmniRanks, compile_tiny, samples_of
+from tests.support.omni_reference import Reference, tiny_config
+
+TOKENS, FRAMES = 8, 40
+END = 421
+CASES: Mapping[str, list[Any]] = {
+    "text": ["What is this?"],
+    "audio": [{"audio": "long.wav"}],
+    "image": [{"image": "wide.png"}],
+    "video": [{"video": "film.mp4"}],
+    "text around media": [
+        "Look: ",
+        {"image": "wide.png"},
+        " and listen: ",
+        {"audio": "short.wav"},
+        {"image": "tall.png"},
+        "What was it?",
+    ],
+    "all kinds": [
+        {"video": "film.mp4"},
+        {"audio": "long.wav"},
+        "and",
+        {"image": "tall.png"},
+        {"video": "film.mp4"},
+    ],
+    "turns": [
+        {"text": "Be brief.", "role": "system"},
+        {"image": "wide.png"},
+        "What is this?",
+        {"text": "A cat.", "role": "assistant"},
+        "And this?",
+        {"audio": "short.wav"},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+    return Reference(tmp_path_factory.mktemp("omni"))
+
+
+@pytest.fixture(scope="module")
+def media(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("media")
+    random = np.random.default_rng(5)
+    for name, seconds in (("short", 0.4), ("long", 2.3)):
+        with wave.open(str(folder / f"{name}.wav"), "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(16000)
+            noise = random.integers(-8000, 8000, int(16000 * seconds), dtype=np.int16)
+            file.writeframes(noise.tobytes())
+    for name, size in (("wide", (150, 70)), ("tall", (64, 128))):
+        pixels = random.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{name}.png")
+    (folder / "film.mp4").write_bytes(film(random))
+    return folder
+
+
+def film(random: np.random.Generator) -> bytes:
+    """2.4 s of 96 x 64 pixels, 10 frames a second."""
+    av = pytest.importorskip("av")
+    content = io.BytesIO()
+    with av.open(content, "w", format="mp4") as made:
+        stream = made.add_stream("mpeg4", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
+        for _ in range(24):
+            pixels = random.integers(0, 256, (64, 96, 3), dtype=np.uint8)
+            made.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        made.mux(stream.encode())
+    return content.getvalue()
+
+
+@pytest.fixture(scope="module")
+def ranks(reference: Reference, tmp_path_factory: pytest.TempPathFactory) -> OmniRanks:
+    folder = tmp_path_factory.mktemp("plan") / "plan"
+    return OmniRanks(compile_tiny(folder, reference.folder))
+
+
+@pytest.fixture(scope="module")
+def asked(media: Path, reference: Reference) -> Callable[[Sequence[Any]], dict[str, Any]]:
+    """Parts as the reference model wants them: ids with placeholders, and all media together."""
+    config = tiny_config()
+    thinker = config["thinker_config"]
+    frontend = Frontend.build(config, folder=None)
+
+    def make(given: Sequence[Any]) -> dict[str, Any]:
+        state = frontend.begin()
+        ids: list[int] = []
+        found: dict[str, list[Any]] = {"mel": [], "image": [], "video": [], "grid": []}
+        for part in parts_in_order([part_of(entry, media) for entry in given]):
+            where = (part.role, part.opens, part.closes, part.last)
+            if part.kind == "text":
+                ids += frontend.text(state, part.value, *where)[0].tolist()
+                continue
+            if part.kind == "audio":
+                before, _, mel, at, after, _ = frontend.audio(state, part.value, *where)
+                found["mel"].append(mel)
+            else:
+                read = frontend.image if part.kind == "image" else frontend.video
+                before, _, px, _, _, at, after, _ = read(state, part.value, *where)
+                found[part.kind].append(px)
+            rows = [thinker[f"{part.kind}_token_id"]] * len(at)
+            ids += [*before.tolist(), *rows, *after.tolist()]
+        return {"ids": ids, **features(found)}
+
+    return make
+
+
+def part_of(entry: Any, media: Path) -> Part:
+    if isinstance(entry, str):
+        return Part(kind="text", value=entry)
+    role = entry.get("role", "user")
+    kind = next(key for key in entry if key != "role")
+    if kind == "text":
+        return Part(kind="text", value=entry["text"], role=role)
+    path = media / entry[kind]
+    if kind == "audio":
+        return Part(kind=kind, value=read_audio(path, None)[0], role=role)
+    return Part(kind=kind, value=Media(kind=kind, content=path.read_bytes()), role=role)
+
+
+def features(found: Mapping[str, list[Any]]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    if found["mel"]:
+        longest = max(mel.shape[1] for mel in found["mel"])
+        given["input_features"] = torch.stack(
+            [torch.nn.functional.pad(m, (0, longest - m.shape[1])) for m in found["mel"]]
+        )
+        given["feature_attention_mask"] = torch.stack(
+            [(torch.arange(longest) < m.shape[1]).long() for m in found["mel"]]
+        )
+    for kind, pixels, grids in (
+        ("image", "pixel_values", "image_grid_thw"),
+        ("video", "pixel_values_videos", "video_grid_thw"),
+    ):
+        if found[kind]:
+            given[pixels] = torch.cat([px.reshape(-1, 1536) for px in found[kind]])
+            given[grids] = torch.tensor(
+                [[px.shape[0], 2 * px.shape[1], 2 * px.shape[2]] for px in found[kind]]
+            )
+    if found["video"]:
+        given["video_second_per_grid"] = torch.ones(len(found["video"]))
+    return given
+
+
+def text_of(tokens: Sequence[int]) -> str:
+    return bytes(32 + token % 95 for token in tokens).decode().lstrip()
+
+
+def check(made: Collected, expected: Any) -> None:
+    assert made.events[-1] == "finished", made.failure
+    assert made.texts["reply"] == text_of(expected.tokens)
+    samples = samples_of(made)
+    assert samples.shape == (1920 * expected.codes.shape[1] - 555,)
+    torch.testing.assert_close(samples, expected.samples, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_request_gives_what_transformers_gives(
+    ranks: OmniRanks,
+    reference: Reference,
+    media: Path,
+    asked: Callable[[Sequence[Any]], dict[str, Any]],
+    case: str,
+) -> None:
+    made = ranks.submit(CASES[case], media, max_tokens=TOKENS, talker_max_tokens=FRAMES)
+    ranks.run()
+    given = asked(CASES[case])
+    expected = reference.answer(given.pop("ids"), tokens=TOKENS, frames=FRAMES, eos=END, **given)
+    check(made, expected)

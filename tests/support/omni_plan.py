@@ -1,0 +1,100 @@
+"""Qwen3-Omni's compiled plan at tiny sizes, on real ranks in this process, over given weights."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from torch import Tensor
+
+from mstarc import driver
+from mstarc.codegen.write import write_plan
+from mstarc.options import CompileOptions
+from mstarc.source import SourceFile
+from mstarc_runtime.assembly import RunSettings
+from mstarc_runtime.engine.host import InlinePool
+from mstarc_runtime.launch import LocalRanks
+from mstarc_runtime.loader import load_placement, load_plan
+from mstarc_runtime.request import Asked, prepare
+from mstarc_runtime.weights.progress import PlainProgress
+from tests.runtime.rig import Collected, nowhere
+from tests.support.omni_reference import ROOT, TINY
+
+SPEC = ROOT / "specs" / "qwen3_omni.mstar"
+_NODES = ("audio_encoder", "vision_encoder", "thinker", "talker", "predictor", "code2wav")
+_UNDER = {
+    "audio_encoder": "thinker.audio_tower.",
+    "vision_encoder": "thinker.visual.",
+    "thinker": "thinker.",
+    "talker": "",
+    "predictor": "talker.",
+    "code2wav": "code2wav.",
+}
+
+
+def compile_tiny(folder: Path, weights: Path, placements: Sequence[str] = ("cpu",)) -> Path:
+    """The plan's folder; every device node has its weights in the folder `weights`."""
+    sizes = yaml.safe_load(TINY.read_text())
+    for node in _NODES:
+        sizes["weights"][node] = {"source": str(weights), "under": _UNDER[node]}
+    # What the spec says of sizes is of the public checkpoint.
+    text = re.sub(r" size [\d.]+ GB", "", SPEC.read_text())
+    outcome = driver.compile_spec(
+        SourceFile(path="qwen3_omni.mstar", text=text),
+        CompileOptions(
+            placements=tuple(placements),
+            sizes=SourceFile(path="tiny.yaml", text=yaml.safe_dump(sizes)),
+        ),
+    )
+    assert outcome.files is not None, [str(found.message) for found in outcome.diagnostics]
+    write_plan(outcome.files, folder)
+    return folder
+
+
+class OmniRanks:
+    """The ranks of a placement, asked with parts as a request's file has them."""
+
+    def __init__(self, folder: Path, placement: str = "cpu") -> None:
+        self.plan = load_plan(folder)
+        self.ranks = LocalRanks(
+            self.plan,
+            load_placement(self.plan, placement),
+            settings=RunSettings(cache_dir=Path("/nonexistent"), threads=1),
+            progress=PlainProgress(nowhere()),
+            make_pool=lambda wake: InlinePool(),
+        )
+
+    def submit(self, parts: Sequence[Any], folder: Path, **options: Any) -> Collected:
+        wants = options.pop("wants", ("reply", "speech"))
+        asked = Asked(
+            inputs={"parts": list(parts)}, options=GREEDY | options, wants=wants, folder=folder
+        )
+        listener = Collected()
+        self.ranks.conductor.submit(prepare(self.plan, asked), listener)
+        return listener
+
+    def run(self, most_turns: int = 200_000) -> None:
+        for _ in range(most_turns):
+            self.ranks.turn()
+            if not self.ranks.conductor.pending:
+                return
+        raise AssertionError("still pending")
+
+
+GREEDY: Mapping[str, Any] = {
+    "temperature": 0.0,
+    "top_p": 1.0,
+    "talker_temperature": 0.0,
+    "code_temperature": 0.0,
+}
+
+
+def samples_of(listener: Collected) -> Tensor:
+    """f32[N]"""
+    pieces = [
+        torch.frombuffer(bytearray(piece), dtype=torch.float32)
+        for piece in listener.values.get("speech", [])
+    ]
+    return torch.cat(pieces) if pieces else torch.zeros(0)
