@@ -11,7 +11,7 @@ from mstarc.deployment.groups import check_sizes, copies_of, cut_of, replicas_of
 from mstarc.deployment.model import Deployment, Group, Named
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
 from mstarc.ir.decisions import Assignment, Copy
-from mstarc.ir.graph import Call, Node, Program
+from mstarc.ir.graph import Call, Node, Program, Run
 from mstarc.ir.walking import statements_of
 from mstarc.records import dataclass
 from mstarc.source import Span
@@ -278,8 +278,10 @@ class _Layout:
             self.report(diagnostic.label(first.name.span, "first here"))
 
     def check_all_placed(self, placed: dict[str, list[_Placed]]) -> None:
+        """Report what has no rank, and is not on the host: what is never called needs none."""
+        called = _called(self.program)
         for node in self.program.nodes:
-            if node.engine == "host" or node.name in placed:
+            if node.engine == "host" or node.name in placed or node.name not in called:
                 continue
             if self.meant & {node.name, *node.aliases}:
                 continue
@@ -315,6 +317,16 @@ def _assignments(node: Node, entries: list[_Placed]) -> list[Assignment]:
         )
     alike = {(assignment.ranks, assignment.tp, assignment.sp) for assignment in found}
     return [replace(found[0], walks=(), contexts=())] if len(alike) == 1 else found
+
+
+def _called(program: Program) -> frozenset[str]:
+    """The nodes that machines call, themselves or in a walk that they run."""
+    states = [s for machine in program.machines for s in machine.states]
+    own = [statement for state in states for statement in statements_of(state.body)]
+    runs = {statement.walk for statement in own if isinstance(statement, Run)}
+    walks = [walk for walk in program.walks if walk.name in runs]
+    run = [statement for walk in walks for statement in statements_of(walk.body)]
+    return frozenset(s.node for s in (*own, *run) if isinstance(s, Call))
 
 
 def _calls_of(program: Program) -> dict[str, dict[str, frozenset[str | None]]]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import assert_never
 
+from mstarc.ir.decisions import Assignment, Hop
 from mstarc.ir.exprs import Expr
 from mstarc.ir.graph import (
     Assign,
@@ -42,7 +43,7 @@ from mstarc.plan.words import (
     spec_expr,
     type_text,
 )
-from mstarc.show.picture import Block, Channel, Field, NodeFacts, Picture, Rank
+from mstarc.show.picture import Block, Channel, Field, Journey, NodeFacts, Picture, Rank
 from mstarc.source import Span
 
 
@@ -64,9 +65,34 @@ def picture(program: Program) -> Picture:
                 device=device.kind,
                 used_bytes=sum(row.bytes for row in program.memory if row.rank == device.rank),
                 memory_bytes=device.memory_bytes,
+                copies=tuple(c.device for c in placement.copies if c.rank == device.rank),
             )
             for device in devices
+            if placement is not None and device.rank in placement.ranks
         ),
+        journeys=tuple(_journey(hop) for hop in program.hops),
+    )
+
+
+def _where(assignment: Assignment) -> str:
+    """`0 + 1 tp 2`, `1 in decode`, `1 for no_text`."""
+    words = " + ".join(map(str, assignment.ranks))
+    words += f" tp {assignment.tp}" if assignment.tp > 1 else ""
+    words += f" sp {assignment.sp}" if assignment.sp > 1 else ""
+    words += f" for {', '.join(assignment.contexts)}" if assignment.contexts else ""
+    return words + (f" in {', '.join(assignment.walks)}" if assignment.walks else "")
+
+
+def _journey(hop: Hop) -> Journey:
+    plain = [f"{node}.{what}" for node, what in hop.contexts if not what.startswith("sampler:")]
+    return Journey(
+        machine=hop.machine,
+        source=hop.source_rank,
+        target=hop.target_rank,
+        place=hop.target_site,
+        values=hop.values,
+        contexts=tuple(plain),
+        row_bytes=hop.row_bytes,
     )
 
 
@@ -120,6 +146,7 @@ class _Drawer:
             ranks=tuple(
                 sorted({rank for a in assigned if a.node == node.name for rank in a.ranks})
             ),
+            where="; ".join(_where(a) for a in assigned if a.node == node.name),
         )
 
     def machine(self, machine: Machine) -> Block:

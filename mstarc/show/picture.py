@@ -76,7 +76,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """A node in words."""
+    """A node in words; `where` are its ranks, by walk and context, and how they share it."""
 
     name: str
     engine: Engine
@@ -84,16 +84,34 @@ class NodeFacts:
     weights: str
     ops: tuple[str, ...]
     ranks: tuple[int, ...]
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
-    """A rank of a placement: its device, what it takes, and how much there is, in bytes."""
+    """A rank of a placement: its device, what it takes, and how much there is, in bytes.
+
+    `copies` are the devices of its replicas.
+    """
 
     number: int
     device: str
     used_bytes: int
     memory_bytes: int
+    copies: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journey:
+    """A machine goes from rank to rank, with values and with the rows of KV contexts."""
+
+    machine: str
+    source: int
+    target: int
+    place: str
+    values: tuple[str, ...]
+    contexts: tuple[str, ...]
+    row_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,3 +125,4 @@ class Picture:
     blocks: tuple[Block, ...]
     placement: str = ""
     ranks: tuple[Rank, ...] = ()
+    journeys: tuple[Journey, ...] = ()

@@ -9,6 +9,7 @@ MARGIN = 28.0
 HEAD = 44.0
 MACHINE_GAP = 46.0
 LANE = 20.0
+LINE = 16.0
 
 _STYLE = """
 :root { --ground: #fbfbfd; --panel: #fff; --line: #cbd5e1; --text: #0f172a; --soft: #64748b;
@@ -61,7 +62,8 @@ class _Drawing:
             box = placed(block, MARGIN, y)
             self.boxes.append(box)
             y = box.bottom + MACHINE_GAP
-        self.height = y - MACHINE_GAP + MARGIN + 34
+        self.journeys = y - MACHINE_GAP + 34
+        self.height = self.journeys + LINE * len(picture.journeys) + MARGIN
         self.width = max([560.0, *(box.right + MARGIN for box in self.boxes)])
 
     def text(self) -> str:
@@ -191,6 +193,12 @@ class _Drawing:
         self.curves.append(f'<path class="{kind}" d="{path}" marker-end="url(#{kind})"/>')
 
     def legend(self) -> None:
+        for index, journey in enumerate(self.picture.journeys):
+            taken = ", ".join((*journey.values, *(f"KV {name}" for name in journey.contexts)))
+            text = f"{journey.machine}: rank {journey.source} → {journey.target} at {journey.place}"
+            text += f" with {taken}" if taken else ""
+            self.parts.append(_text(MARGIN, self.journeys + LINE * index, text, "aside"))
+            self.width = max(self.width, 2 * MARGIN + LETTER * len(text))
         x, y = MARGIN, self.height - MARGIN
         for style, text in (
             ("kv_cache", "keeps a KV cache"),

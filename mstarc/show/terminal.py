@@ -43,6 +43,8 @@ def _whole(picture: Picture) -> RenderableType:
         parts.append(_fields(picture))
     if picture.ranks:
         parts.append(_ranks(picture))
+    if picture.journeys:
+        parts.append(_journeys(picture))
     if picture.nodes:
         parts.append(_nodes(picture))
     for block in picture.blocks:
@@ -80,7 +82,7 @@ def _nodes(picture: Picture) -> Table:
     placed = bool(picture.ranks)
     table = _table("node", "keeps", "ops", "weights", *(["ranks"] if placed else []))
     for node in picture.nodes:
-        ranks = [", ".join(map(str, node.ranks))] if placed else []
+        ranks = [node.where] if placed else []
         _row(
             table,
             Text(node.name, style=_STYLES[node.engine]),
@@ -93,7 +95,8 @@ def _nodes(picture: Picture) -> Table:
 
 
 def _ranks(picture: Picture) -> Table:
-    table = _table("rank", "device", "takes", "of", "")
+    copied = any(rank.copies for rank in picture.ranks)
+    table = _table("rank", "device", "takes", "of", "", *(["copies on"] if copied else []))
     for rank in picture.ranks:
         share = rank.used_bytes / rank.memory_bytes if rank.memory_bytes else 0.0
         filled = min(20, round(20 * share))
@@ -104,6 +107,22 @@ def _ranks(picture: Picture) -> Table:
             amount_of_bytes(rank.used_bytes),
             amount_of_bytes(rank.memory_bytes),
             Text("█" * filled + "░" * (20 - filled), style="blue"),
+            *([", ".join(map(str, rank.copies))] if copied else []),
+        )
+    return table
+
+
+def _journeys(picture: Picture) -> Table:
+    table = _table("goes", "rank", "to", "values", "KV rows")
+    for journey in picture.journeys:
+        rows = ", ".join(journey.contexts)
+        _row(
+            table,
+            journey.machine,
+            f"{journey.source} → {journey.target}",
+            journey.place,
+            ", ".join(journey.values),
+            f"{rows}, {amount_of_bytes(journey.row_bytes)} each" if rows else "",
         )
     return table
 

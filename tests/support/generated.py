@@ -44,6 +44,23 @@ SHIPPED: tuple[Shipped, ...] = (
     ),
     Shipped(name="qwen3_omni", spec="specs/qwen3_omni.mstar", placements=("2xH200",)),
     Shipped(name="bagel", spec="specs/bagel.mstar", placements=("1xH200",)),
+    Shipped(
+        name="orpheus_layouts",
+        spec="specs/orpheus.mstar",
+        deployments=(
+            "specs/deployments/orpheus_2replicas.yaml",
+            "specs/deployments/orpheus_pd_2cpu.yaml",
+            "specs/deployments/orpheus_ranks_2_3.yaml",
+            "specs/deployments/orpheus_tp2_2cpu.yaml",
+        ),
+        sizes="specs/tiny/orpheus.yaml",
+    ),
+    Shipped(
+        name="bagel_apart",
+        spec="specs/bagel.mstar",
+        deployments=("specs/deployments/bagel_cfg_parallel_3cpu.yaml",),
+        sizes="specs/tiny/bagel.yaml",
+    ),
 )
 
 

@@ -6,6 +6,7 @@ hop leads from band to band, a stream from the call that sends to the call that 
 
 from mstarc.codegen.views.amounts import amount_of_bytes, count_of
 from mstarc.codegen.views.graph_cells import Cell, Drawing, Frame, Link, Row, drawing
+from mstarc.codegen.views.layouts import beside
 from mstarc.plan.plan import Plan
 from mstarc.records import dataclass
 
@@ -126,15 +127,16 @@ class _Painter:
 
     def panel(self, shown: Drawing) -> None:
         placement = shown.placed.placement
-        count = len(placement.devices)
         how = "placed by exact search" if placement.source == "automatic" else placement.source
         self.text(MARGIN, self.y + 12, placement.name, "placement")
-        aside = f"{count_of(count, 'rank')}, {how}"
+        aside = f"{count_of(len(placement.ranks), 'rank')}, {how}"
         self.text(MARGIN + 14 + len(placement.name) * 9, self.y + 12, aside, "aside")
         self.y += 26
         right = self.right
         self.width = max(self.width, right + MARGIN)
         for device in placement.devices:
+            if device.rank not in placement.ranks:
+                continue  # it holds a replica, which looks like its rank
             rows = [row for row in shown.rows if row.rank == device.rank]
             top = self.y
             used = sum(r.bytes for r in shown.placed.program.memory if r.rank == device.rank)
@@ -153,7 +155,7 @@ class _Painter:
             self.text(MARGIN + 16, top + 20, f"rank {device.rank}", "rank")
             memory = f"{amount_of_bytes(used)} of {amount_of_bytes(device.memory_bytes)}"
             memory = f"{device.kind}, {memory}"
-            self.text(MARGIN + 70, top + 20, memory, "aside")
+            self.text(MARGIN + 70, top + 20, memory + beside(placement, device.rank), "aside")
             self.y += 14
         for link in shown.links:
             self.link(link)

@@ -1,6 +1,6 @@
 """What a drawing of a placement shows: calls in rows, what encloses them, and edges between."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from itertools import pairwise
 
@@ -12,10 +12,13 @@ from mstarc.plan.lanes import stream_of, streams_of
 from mstarc.plan.plan import (
     BranchPlan,
     HopPlan,
+    JoinPlan,
     LoopTarget,
+    MarkPlan,
     PlacedPlan,
     RankPlan,
     RunStep,
+    SpreadPlan,
     Step,
 )
 from mstarc.plan.words import loop_text, policy_text
@@ -239,7 +242,7 @@ class _Drawer:
             for target, hop in self._after(step):
                 if target.column <= cells[-1].column:
                     continue
-                values = [self.locals[name] for name in hop.values] if hop is not None else []
+                values = [] if hop is None else _taken_along(hop, self.locals)
                 text = ", ".join(values) or self._names(cells[-1], target)
                 kind = "hop" if hop is not None else "next"
                 links.append(Link(kind=kind, source=cells[-1], target=target, text=text))
@@ -273,6 +276,10 @@ class _Drawer:
                 pending.append((target.step, target))
             elif isinstance(target, BranchPlan):
                 pending += [(target.yes, hop), (target.no, hop)]
+            elif isinstance(target, SpreadPlan):
+                pending += [(branch, hop) for branch in target.branches]
+            elif isinstance(target, JoinPlan | MarkPlan):
+                pending.append((target.then, hop))
             elif isinstance(target, RunStep):
                 if self.cells[number]:
                     found.append((self.cells[number][0], hop))
@@ -309,6 +316,12 @@ class _Drawer:
             )
         ]
         return senders[-1] if senders else None
+
+
+def _taken_along(hop: HopPlan, names: Mapping[str, str]) -> list[str]:
+    """What a hop takes along: values, then the contexts whose rows it may move."""
+    plain = [held for held in hop.contexts if not held[1].startswith("sampler:")]
+    return [names[name] for name in hop.values] + [f"KV {node}.{what}" for node, what in plain]
 
 
 def _runs(cells: list[Cell], key: Callable[[Cell], str | None]) -> list[list[Cell]]:

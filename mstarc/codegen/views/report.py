@@ -3,9 +3,9 @@
 from mstarc.analysis.bounds import upper_bound
 from mstarc.codegen.views.amounts import amount_of_bytes, count_of, share
 from mstarc.codegen.views.docs import step_words
+from mstarc.codegen.views.layouts import device_words, processes, where_words
 from mstarc.codegen.views.reasons import Reasons
 from mstarc.codegen.views.tables import table
-from mstarc.ir.decisions import Assignment
 from mstarc.ir.graph import Machine, Policy, Stream
 from mstarc.ir.text import format_type
 from mstarc.ir.text.print_exprs import format_tail
@@ -155,8 +155,10 @@ def _then(policy: Policy) -> str:
 
 def _placement(plan: Plan, placed: PlacedPlan) -> list[Section]:
     name = placed.placement.name
+    who = processes(placed.placement)
     return [
         Section(heading=f"## Placement `{name}`", lines=_nodes(plan, placed)),
+        *([Section(heading="### Processes", lines=who)] if who else []),
         Section(heading="### Steps", lines=_step_table(placed)),
         Section(heading="### Capture regions", lines=_regions(placed)),
         Section(heading="### Hops", lines=_hop_table(placed)),
@@ -175,34 +177,16 @@ def _nodes(plan: Plan, placed: PlacedPlan) -> tuple[str, ...]:
             [
                 f"`{node.name}`",
                 f"`{node.engine}`",
-                _where(placement.of(node.name)),
+                where_words(placement.of(node.name)),
                 reasons.load(node.name),
                 f"`{source}`" if source else "none",
                 reasons.why(node),
             ]
         )
-    kinds = placement.devices[0].kind
-    count = len(placement.devices)
-    where = f"{count_of(count, 'rank')} of `{kinds}`, placed by "
+    where = f"{device_words(placement)}, placed by "
     where += "exact search." if placement.source == "automatic" else f"`{placement.source}`."
     head = ["node", "engine", "rank", "of a request's time, at most", "weights", "why there"]
     return (where, "", *table(head, rows, "  r"))
-
-
-def _where(found: tuple[Assignment, ...]) -> str:
-    """`0`, `0 to 3: tp 2, sp 2`, or `0 in start; 1 in decode`."""
-    return "; ".join(map(_group_words, found))
-
-
-def _group_words(assignment: Assignment) -> str:
-    words = " + ".join(map(str, assignment.ranks))
-    cuts = [f"tp {assignment.tp}"] if assignment.tp > 1 else []
-    cuts += [f"sp {assignment.sp}"] if assignment.sp > 1 else []
-    words += f" ({', '.join(cuts)})" if cuts else ""
-    contexts = [f"`{name}`" for name in assignment.contexts]
-    words += f" for {', '.join(contexts)}" if contexts else ""
-    walks = [f"`{name}`" for name in assignment.walks]
-    return words + (f" in {', '.join(walks)}" if walks else "")
 
 
 def _step_table(placed: PlacedPlan) -> tuple[str, ...]:

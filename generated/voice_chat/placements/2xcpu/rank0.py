@@ -65,7 +65,7 @@ class Rank0(Rank):
             writes={"start": "main", "step": "main"},
             samplers=(Sampler(temperature=0.0),),
             op_sampler={"start": "default", "step": "default"},
-            pages=1776,
+            pages=1024,
             page_tokens=16,
         )
         self.talk_mel = b.register("talk_mel", "f32", (80, 3000))

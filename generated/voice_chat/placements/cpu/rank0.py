@@ -79,7 +79,7 @@ class Rank0(Rank):
             writes={"start": "main", "step": "main"},
             samplers=(Sampler(temperature=0.0),),
             op_sampler={"start": "default", "step": "default"},
-            pages=1776,
+            pages=1024,
             page_tokens=16,
         )
         self.think = b.kv_cache(
