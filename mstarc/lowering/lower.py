@@ -23,7 +23,7 @@ def lower(typed: Typed) -> ir.Program:
     exprs = Exprs(typed, {})
     return ir.Program(
         model=spec.model.name.text,
-        checkpoint=spec.model.source.value if spec.model.source is not None else None,
+        checkpoint=_checkpoint(typed),
         config=tuple(typed.config.items()),
         inputs=lower_inputs(typed),
         outputs=lower_outputs(typed),
@@ -45,3 +45,10 @@ def lower(typed: Typed) -> ir.Program:
             (folded.alias.value, folded.node.text) for folded in spec.all_of(ast.FoldedDecl)
         ),
     )
+
+
+def _checkpoint(typed: Typed) -> str | None:
+    """Where weights come from: the variant's checkpoint stands above the model's."""
+    model, variant = typed.resolved.spec.model.source, typed.variant
+    source = variant.source if variant is not None and variant.source is not None else model
+    return None if source is None else source.value

@@ -18,7 +18,7 @@ from mstarc.syntax.parser import taken_after
 _PARTIAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|[A-Za-z_]\w*|\d[\w.]*|<-|->|\.\.|[^\s\w]')
 _BEGIN = re.compile(
-    r"^(?:config|request|need|let|table|folded|node|stream|walk|machine)\b", re.MULTILINE
+    r"^(?:config|variant|request|need|let|table|folded|node|stream|walk|machine)\b", re.MULTILINE
 )
 _HEAD = "mstar 1\nmodel m\n"
 

@@ -51,6 +51,8 @@ def _entry(node: ast.Decl, source: SourceFile) -> Entry:
             return _named(node, name, "value", source)
         case ast.NeedDecl():
             return _titled(node, "need", "value", (), _text(node.condition, source))
+        case ast.VariantDecl(name=title):
+            return _titled(node, f"variant {title.value}", "value", ())
         case ast.FoldedDecl(alias=alias):
             return _titled(node, f"folded {alias.value}", "value", ())
 

@@ -61,6 +61,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "under": "the prefix of a node's tensors in its checkpoint",
         "until": "stop after a pass for which it holds; or a chunk that ends where it holds",
         "via": "the op that makes text of tokens",
+        "variant": "another public name of the model, with a checkpoint and sizes of its own",
         "walk": "a named path through the model: straight-line code over tensors",
         "wants": "whether the request asks for an output",
         "weights": "where a node's weights come from",

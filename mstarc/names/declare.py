@@ -55,7 +55,7 @@ def declare(spec: ast.Spec, sink: DiagnosticSink) -> Symbols:
                     table = states[declaration.name.text] = {}
                     for state in declaration.states:
                         add(table, "state", state.name, state)
-            case ast.NeedDecl() | ast.FoldedDecl():
+            case ast.VariantDecl() | ast.NeedDecl() | ast.FoldedDecl():
                 pass
     _refuse_doubled_aliases(spec, sink)
     return Symbols(
@@ -83,10 +83,19 @@ def _refuse_doubled_aliases(spec: ast.Spec, sink: DiagnosticSink) -> None:
 
     So may several walks, also under the own name of one of them.
     """
+    models: dict[str, ast.Node] = {spec.model.name.text: spec.model.name}
+    values: dict[str, ast.Node] = {}
     nodes: dict[str, ast.Node] = {}
     shared: dict[str, ast.NodeDecl] = {}
     for declaration in spec.declarations:
         match declaration:
+            case ast.VariantDecl():
+                _add_alias(models, declaration.name.value, declaration.name, sink)
+            case ast.ConfigDecl():
+                for value in declaration.items:
+                    _add_alias(values, value.name.text, value.name, sink)
+                    for alias in value.aliases:
+                        _add_alias(values, alias.value, alias, sink)
             case ast.NodeDecl():
                 _add_alias(nodes, declaration.name.text, declaration.name, sink)
                 for alias in declaration.aliases:

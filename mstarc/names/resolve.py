@@ -28,6 +28,8 @@ def _resolve_declaration(declaration: ast.Decl, top: Scope, uses: Uses) -> None:
         case ast.RequestDecl():
             for request_field in declaration.fields:
                 _resolve_field(request_field, top, uses)
+        case ast.VariantDecl():
+            _resolve_variant(declaration, top, uses)
         case ast.NeedDecl():
             resolve_expr(declaration.condition, top, uses)
         case ast.Let():
@@ -51,6 +53,14 @@ def _resolve_declaration(declaration: ast.Decl, top: Scope, uses: Uses) -> None:
             resolve_walk(declaration, top, uses)
         case ast.MachineDecl():
             resolve_machine(declaration, top, uses)
+
+
+def _resolve_variant(variant: ast.VariantDecl, top: Scope, uses: Uses) -> None:
+    config = _config(top)
+    for setting in variant.settings:
+        uses.use(setting.name, config.names, "MS0217", "config value")
+        resolve_expr(setting.value, config, uses)
+    refuse_doubles((setting.name for setting in variant.settings), "value", uses.sink)
 
 
 def _config(top: Scope) -> Scope:

@@ -19,7 +19,20 @@ from mstarc.source import SourceFile
 # Words that the page colours in the spec; where one is a name, colour does no harm.
 _WORDS = (
     *("mstar", "model", "config", "request", "node", "stream", "walk", "machine", "state", "op"),
-    *("in", "out", "opt", "need", "let", "table", "folded", "impl", "weights", "kv", "sample"),
+    *(
+        "in",
+        "out",
+        "opt",
+        "need",
+        "let",
+        "table",
+        "folded",
+        "variant",
+        "impl",
+        "weights",
+        "kv",
+        "sample",
+    ),
     *("contexts", "shards", "attends", "writes", "reads", "advance", "receptive", "stateful"),
     *("send", "emit", "loop", "max", "times", "carry", "collect", "while", "until", "parallel"),
     *("when", "else", "fork", "release", "run", "pull", "for", "match", "each", "as", "mark"),

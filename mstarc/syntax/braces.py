@@ -11,7 +11,10 @@ from mstarc.source import SourceFile, Span
 from mstarc.syntax.tokens import END_OF_TEXT, MARK, NAME, Token
 
 DECLARATION_WORDS = frozenset(
-    ("config", "request", "need", "let", "table", "folded", "node", "stream", "walk", "machine")
+    (
+        *("config", "variant", "request", "need", "let", "table", "folded"),
+        *("node", "stream", "walk", "machine"),
+    )
 )
 
 DEEPEST = 50

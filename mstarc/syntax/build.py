@@ -61,6 +61,7 @@ class TreeBuilder(StmtBuilder, ExprBuilder):
         type_: ast.Type,
         default: ast.Expr | None,
         source: ast.Str | None,
+        aliases: tuple[ast.Str, ...] | None,
     ) -> ast.ConfigItem:
         return ast.ConfigItem(
             span=self.span(start, end),
@@ -68,6 +69,23 @@ class TreeBuilder(StmtBuilder, ExprBuilder):
             type=type_,
             default=default,
             source=source,
+            aliases=aliases or (),
+            doc=self.doc(start),
+        )
+
+    def variant(
+        self,
+        start: int,
+        end: int,
+        name: ast.Str,
+        source: ast.Str | None,
+        settings: tuple[ast.Setting, ...] | None,
+    ) -> ast.VariantDecl:
+        return ast.VariantDecl(
+            span=self.span(start, end),
+            name=name,
+            source=source,
+            settings=settings or (),
             doc=self.doc(start),
         )
 

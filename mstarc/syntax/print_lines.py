@@ -32,10 +32,11 @@ def braced(header: str, items: list[str]) -> str:
 
 
 def config_item_cells(item: ast.ConfigItem) -> Cells:
-    """`name`, `: type`, `= default`, `from "key"`."""
+    """`name`, `: type`, `= default`, `from "key"`, `as "public name"`."""
     default = "" if item.default is None else f"= {expr_text(item.default)}"
     source = "" if item.source is None else f"from {str_text(item.source)}"
-    return item.name.text, f": {type_text(item.type)}", default, source
+    aliases = aliases_text(item.aliases).strip()
+    return item.name.text, f": {type_text(item.type)}", default, source, aliases
 
 
 def field_cells(item: ast.RequestField) -> Cells:
@@ -343,6 +344,10 @@ def decl_text(decl: ast.Decl) -> str:
         case ast.TableDecl():
             index = f"{decl.index.text} in {expr_text(decl.length)}"
             return f"table {decl.name.text}[{index}] = {expr_text(decl.value)}"
+        case ast.VariantDecl():
+            source = "" if decl.source is None else f" from {str_text(decl.source)}"
+            values = f" {settings_text(decl.settings)}" if decl.settings else ""
+            return f"variant {str_text(decl.name)}{source}{values}"
         case ast.FoldedDecl():
             return f"folded {str_text(decl.alias)} into {decl.node.text}"
         case ast.NodeDecl():

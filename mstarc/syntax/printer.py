@@ -252,7 +252,13 @@ class _Printer:
             case ast.Let():
                 self._row(let_cells(decl), end=decl.span.end, kind="let")
                 return
-            case ast.NeedDecl() | ast.TableDecl() | ast.FoldedDecl() | ast.StreamDecl():
+            case (
+                ast.VariantDecl()
+                | ast.NeedDecl()
+                | ast.TableDecl()
+                | ast.FoldedDecl()
+                | ast.StreamDecl()
+            ):
                 self._row((text,), end=decl.span.end, kind=kind)
                 return
         if self._is_flat(decl, text):

@@ -3,7 +3,7 @@
 from mstarc.diagnostics import DiagnosticSink
 from mstarc.names import Resolved
 from mstarc.typecheck.cache_rows import check_cache_rows
-from mstarc.typecheck.constants import Sizes, config_values
+from mstarc.typecheck.constants import Sizes, config_values, variant_of
 from mstarc.typecheck.contexts import check_contexts
 from mstarc.typecheck.links import find_links
 from mstarc.typecheck.machines import check_machines
@@ -49,6 +49,7 @@ def check(
         check_reads(ways, links, state)
     return Typed(
         resolved=resolved,
+        variant=variant_of(resolved.spec, sizes.variant),
         links=links,
         config=state.config,
         fields=state.fields,

@@ -23,8 +23,11 @@ class Sizes:
 
     `checkpoint` is the content of a checkpoint's config.json, read by the keys of `from "a.b"`;
     `config` gives values by their names in the spec and wins. `spans` says where each of them
-    stands, for a file that we know the text of.
+    stands, for a file that we know the text of. `variant` is the public name of the variant whose
+    values stand in for the defaults.
     """
+
+    variant: str | None = None
 
     checkpoint: Mapping[str, object] = field(default_factory=dict)
     config: Mapping[str, ConfigValue] = field(default_factory=dict)
@@ -36,12 +39,15 @@ def config_values(resolved: Resolved, sizes: Sizes, sink: DiagnosticSink) -> dic
     items = {symbol.name: symbol for symbol in resolved.symbols.values_of("config")}
     _refuse_unknown(items, resolved, sizes, sink)
     values: dict[str, ConfigValue] = {}
+    chosen = variant_of(resolved.spec, sizes.variant)
+    instead = {s.name.text: s.value for s in chosen.settings} if chosen is not None else {}
     for name, symbol in items.items():
         item = symbol.of(ast.ConfigItem)
         value, span = _given(item, sizes)
-        if value is None and item.default is not None:
-            span = item.default.span
-            value = evaluate(item.default, values, resolved, sink)
+        default = instead.get(name, item.default)
+        if value is None and default is not None:
+            span = default.span
+            value = evaluate(default, values, resolved, sink)
             if value is None:
                 continue
         if value is None:
@@ -57,16 +63,43 @@ def config_values(resolved: Resolved, sizes: Sizes, sink: DiagnosticSink) -> dic
             continue
         fitted = _fit(value, item.type)
         if fitted is None:
-            sink.report(
-                Diagnostic(
-                    code="MS0318",
-                    message=f"config value `{name}` is not {_article(_type_text(item.type))}",
-                    primary=Label(span=span, text=f"{_shown(value)} is {_kind_of(value)}"),
-                ).label(item.type.span, f"`{_type_text(item.type)}` is declared here")
-            )
+            sink.report(_misfit(name, value, item, span))
             continue
         values[name] = fitted
+    _check_variants(items, values, chosen, resolved, sink)
     return values
+
+
+def variant_of(spec: ast.Spec, name: str | None) -> ast.VariantDecl | None:
+    """The variant with this public name; none where there is no such variant."""
+    return next((v for v in spec.all_of(ast.VariantDecl) if v.name.value == name), None)
+
+
+def _check_variants(
+    items: Mapping[str, Symbol],
+    values: Mapping[str, ConfigValue],
+    chosen: ast.VariantDecl | None,
+    resolved: Resolved,
+    sink: DiagnosticSink,
+) -> None:
+    """Report values of variants that are not chosen and are not of their items' types."""
+    for variant in resolved.spec.all_of(ast.VariantDecl):
+        for setting in variant.settings:
+            symbol = items.get(setting.name.text)
+            if variant is chosen or symbol is None:
+                continue
+            value = evaluate(setting.value, values, resolved, sink)
+            item = symbol.of(ast.ConfigItem)
+            if value is not None and _fit(value, item.type) is None:
+                sink.report(_misfit(setting.name.text, value, item, setting.value.span))
+
+
+def _misfit(name: str, value: ConfigValue, item: ast.ConfigItem, span: Span) -> Diagnostic:
+    return Diagnostic(
+        code="MS0318",
+        message=f"config value `{name}` is not {_article(_type_text(item.type))}",
+        primary=Label(span=span, text=f"{_shown(value)} is {_kind_of(value)}"),
+    ).label(item.type.span, f"`{_type_text(item.type)}` is declared here")
 
 
 def evaluate(

@@ -170,6 +170,7 @@ class OptionInfo:
 class Typed:
     """A checked spec: what `lowering` needs beside the tree.
 
+    `variant` is the one whose values stand in `config`, if one was asked for.
     `links` is what machines do with streams and outputs.
     `types` holds the type of every expression, and of every name that is set where it is set.
     `arguments` gives a call's arguments in the order of the parameters, defaults filled in.
@@ -181,6 +182,7 @@ class Typed:
     """
 
     resolved: Resolved
+    variant: ast.VariantDecl | None
     links: Links
     config: Mapping[str, ConfigValue]
     fields: Mapping[str, Type]

@@ -214,7 +214,13 @@ walk_statements = st.recursive(_walk_lines, _walk_blocks, max_leaves=4)
 machine_statements = st.recursive(_machine_lines, _machine_blocks, max_leaves=4)
 
 config_items = node(
-    ast.ConfigItem, name=names, type=types, default=maybe(literals), source=maybe(strings), doc=docs
+    ast.ConfigItem,
+    name=names,
+    type=types,
+    default=maybe(literals),
+    source=maybe(strings),
+    aliases=aliases,
+    doc=docs,
 )
 _quantities = node(ast.Quantity, at_least=ints, turns=st.booleans()) | node(
     ast.Quantity, at_least=st.none(), turns=st.just(True)
@@ -281,6 +287,7 @@ declarations = st.one_of(
     node(ast.NeedDecl, condition=exprs, doc=docs),
     node(ast.Let, name=names, value=exprs, doc=docs),
     node(ast.TableDecl, name=names, index=names, length=sums, value=exprs, doc=docs),
+    node(ast.VariantDecl, name=strings, source=maybe(strings), settings=settings, doc=docs),
     node(ast.FoldedDecl, alias=strings, node=names, doc=docs),
     node(
         ast.NodeDecl, name=names, engine=names, aliases=aliases, items=several(node_items), doc=docs

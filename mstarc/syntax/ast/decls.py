@@ -20,12 +20,13 @@ class ModelDecl(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConfigItem(Node):
-    """`name : type = default from "key"`."""
+    """`name : type = default from "key" as "public name"`."""
 
     name: Name
     type: Type
     default: Expr | None
     source: Str | None
+    aliases: tuple[Str, ...]
     doc: str | None
 
 
@@ -120,6 +121,16 @@ class TableDecl(Node):
     index: Name
     length: Expr
     value: Expr
+    doc: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VariantDecl(Node):
+    """`variant "public name" from "org/checkpoint" { name = value }`: other sizes of the model."""
+
+    name: Str
+    source: Str | None
+    settings: "tuple[Setting, ...]"
     doc: str | None
 
 
@@ -355,6 +366,7 @@ class MachineDecl(Node):
 Decl: TypeAlias = (
     ConfigDecl
     | RequestDecl
+    | VariantDecl
     | NeedDecl
     | Let
     | TableDecl

@@ -32,6 +32,7 @@ BROKEN: dict[str, str] = {
     "need": f"{TOP}need }}",
     "let": f"{TOP}let a : 3",
     "table": f"{TOP}table t[i] = 3",
+    "variant": f'{TOP}variant "a" from 3',
     "folded": f'{TOP}folded "a" n',
     "node": f"{TOP}node n host {{ }}",
     "impl_item": in_node("impl x"),
