@@ -155,7 +155,7 @@ def cost_table(
     paths = {machine.name: control_path(program, machine) for machine in program.machines}
     calls = _calls(program, nodes, runs, paths, mix)
     lengths = expected_rows(program, limits.tokens, rows=mix.rows, options=mix.options)
-    most = limits.requests if mix.batch is None else mix.batch
+    most = mix.batch or batch_of(cluster.kind, limits)
     batches = tuple(sorted({min(1 << n, most) for n in range(most.bit_length() + 1)}))
     sizes = {name: tensor_sizes(node, most_tp or cluster.count) for name, node in nodes.items()}
     taken: dict[tuple[str, str, int], tuple[float, ...]] = {}
@@ -212,6 +212,11 @@ def cost_table(
         parallel=_parallel(program),
         order=tuple(nodes),
     )
+
+
+def batch_of(kind: DeviceKind, limits: Limits) -> int:
+    """Requests of a step when many run. On CPUs, where runs repeat to the bit, they go alone."""
+    return 1 if kind.is_cpu else limits.requests
 
 
 def _calls(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
-from mstarc.analysis.cost_table import CallCost, CostTable
+from mstarc.analysis.cost_table import CallCost, CostTable, batch_of
 from mstarc.analysis.memory import PROCESS_BYTES, RESERVE
 from mstarc.ir.decisions import Assignment, Copy
 from mstarc.records import dataclass
@@ -112,8 +112,8 @@ def estimate(table: CostTable, layout: Layout) -> Estimate:
     # A device's share of requests in flight, of each set of replicas, bounds its batch.
     copies = min((len(found) for found in devices_of.values()), default=1)
     room = min((load.requests for load in memory if load.expected_bytes), default=None)
-    wanted = table.mix.batch or table.limits.requests
-    batch = max(1, min(wanted, room) if room is not None else wanted)
+    slots = max(1, table.limits.requests if room is None else min(table.limits.requests, room))
+    batch = min(table.mix.batch or batch_of(table.cluster.kind, table.limits), slots)
     busy, call_s = _busy(table, homes, devices_of, batch)
     loads = tuple(
         DeviceLoad(
@@ -133,7 +133,7 @@ def estimate(table: CostTable, layout: Layout) -> Estimate:
     busiest = max(loads, key=lambda load: (load.busy_s, -load.device))
     loaded = sum(call.runs * call_s[call.site] for call in table.calls) * batch
     throughput = 1 / busiest.busy_s if busiest.busy_s else 0.0
-    in_flight = batch * copies
+    in_flight = slots * copies
     if loaded and len(loads) > 1:
         # No faster than what is in flight allows, where machines overlap at best on all devices.
         longest = max(latency, loaded / len(loads))

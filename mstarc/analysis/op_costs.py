@@ -5,8 +5,8 @@ A call of `batch` requests, each with `rows` new rows and `context_rows` rows to
 - reads its node's weights once, a `tp`-th of them on each device, and what it is given, gives and
   keeps of KV rows for each request;
 - does 2 FLOPs for each parameter and row (of a mixture of experts, `shards expert`, for a tenth of
-  them, and reads those that its rows go through), and 4 for each number of a query head and row that is
-  attended to, or what the op declares: `cost { flops = …, bytes = … }` is of one request;
+  them, and reads those that its rows go through), and 4 for each number of a query head and row
+  that is attended to, or what the op declares: `cost { flops = …, bytes = … }` is of one request;
 - takes the longer of both at what the device reaches, a launch, and for `tp` > 1 two all-reduces a
   layer.
 
@@ -190,7 +190,7 @@ def rows_of(op: Op, free: int) -> int:
     given = [p.type for p in op.parameters]
     if attends:
         flat = [rows for type_ in given if (rows := _rows(type_, free, attends, 2))]
-        return max([1, *(flat or (_rows(type_, free, attends, 9) for type_ in given))])
+        return max(1, *(flat or [_rows(type_, free, attends, 9) for type_ in given]), 1)
     return max([1, *(_rows(t, free, attends, 9) for t in (*given, *_wide(op)))])
 
 
@@ -210,12 +210,12 @@ def _rows(type_: Type, free: int, attends: bool, most_dims: int) -> int:
     if not isinstance(type_, TensorType) or not type_.dims or len(type_.dims) > most_dims:
         return 0
     dims = type_.dims
-    sizes = [_dim(dim, each_free(type_, free)) for dim in dims]
+    sizes: list[int] = [_dim(dim, each_free(type_, free)) for dim in dims]
     if len(dims) > 2:
         return max(1, prod(sizes) // NUMBERS_A_ROW)
     unknown = [size for dim, size in zip(dims, sizes, strict=True) if not _is_const(dim)]
     if unknown:
-        return int(max(1, prod(unknown)))
+        return max(1, prod(unknown))
     is_row = attends and (len(dims) < 2 or type_.dtype.startswith("i"))
     return 1 if is_row else sizes[0]
 
