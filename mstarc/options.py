@@ -27,7 +27,9 @@ class CompileOptions:
     placed on one CPU. With `deployments`, the texts of deployment files, each of these makes one,
     and `placements` has at most the devices for them. `sizes` replaces config values. `kinds` are
     device kinds of one's own, `profile` is what was measured, and `checkpoints` say how large
-    weights are. `stop_after` and `dump_after` name a stage or a pass.
+    weights are. `objective` is that of automatic placement, one of `OBJECTIVES` in
+    `analysis.placement.problem`, or None for the usual one. `stop_after` and `dump_after` name a
+    stage or a pass.
     """
 
     placements: tuple[str, ...] = ()
@@ -36,6 +38,7 @@ class CompileOptions:
     kinds: SourceFile | None = None
     profile: SourceFile | None = None
     checkpoints: tuple[CheckpointFolder, ...] = ()
+    objective: str | None = None
     stop_after: str | None = None
     dump_after: str | None = None
     require_graphs: bool = False

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
+from mstarc.analysis.placement.problem import DEFAULT_OBJECTIVE, Objective
 from mstarc.deployment import CATALOG, Deployment, DeviceKind, Devices, device_kind
 from mstarc.deployment.profile import MeasuredProfile
 from mstarc.diagnostics import DiagnosticSink
@@ -16,7 +17,8 @@ class PassContext:
 
     `weight_bytes` are measured sizes by node, which go before declared ones, and `weight_sources`
     says how each was found. `kinds` are the devices that are known, `profile` is what was measured
-    of the program. With `require_graphs` a device call that no capture region holds is an error.
+    of the program, `objective` is what automatic placement makes least. With `require_graphs` a
+    device call that no capture region holds is an error.
     """
 
     sink: DiagnosticSink
@@ -26,6 +28,7 @@ class PassContext:
     weight_sources: Mapping[str, str] = field(default_factory=dict)
     kinds: tuple[DeviceKind, ...] = CATALOG
     profile: MeasuredProfile | None = None
+    objective: Objective = DEFAULT_OBJECTIVE
     require_graphs: bool = False
 
     def kind(self, name: str) -> DeviceKind:

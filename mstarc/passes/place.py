@@ -10,11 +10,11 @@ After:   %token: i64 = lm.prefill(%ids) on main ranks [0] #start/0
            assign codec ranks [1]
          }
 
-By a deployment file, or by itself: then an exact search (`analysis.placement_search`) over the
-costs of `analysis.costs`. A node of engine `host` goes with the node of another engine that it
-would lose most time apart from. A file may give a node several assignments, by walk and by context,
-groups of ranks that hold its shards, and replicas. Devices are those that a rank or a replica uses.
-Afterwards each call has the ranks of the assignment that fits it, and `ir.verify` requires that.
+By a deployment file, or by itself: then an exact search (`analysis.placement`) by an objective. A
+node of engine `host` goes with the node of another engine that it would lose most time apart from.
+Both may give a node several assignments, by walk and by context, groups of ranks that hold its
+shards, and replicas. Devices are those that a rank or a replica uses. Afterwards each call has the
+ranks of the assignment that fits it, and `ir.verify` requires that.
 
 Not here: what crosses ranks (partition), and whether everything fits to the byte (plan-memory).
 """
@@ -23,8 +23,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mstarc.analysis.costs import Costs, call_edges, costs_of
-from mstarc.analysis.memory import Limits, limits_of, node_bytes
-from mstarc.analysis.placement_search import Problem, search
+from mstarc.analysis.memory import Limits, limits_of
+from mstarc.analysis.placement.choose import Choice, choose
+from mstarc.analysis.placement.score import held_by
 from mstarc.deployment import Devices, parse_devices
 from mstarc.deployment.layout import resolve_layout
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
@@ -39,17 +40,26 @@ def place(program: Program, context: PassContext) -> Program:
     devices = _devices(context)
     limits = limits_of(context.deployment, devices.kind)
     costs = costs_of(program, devices.kind, context.weight_bytes)
-    copies: tuple[Copy, ...] = ()
+    copies: tuple[Copy, ...]
     if context.deployment is not None:
         layout = resolve_layout(context.deployment, program, devices.count, context.sink)
         if layout is None:
             return program
         assignments, copies = layout.assignments, layout.copies
     else:
-        found = _search(program, context, devices, limits, costs)
-        if found is None:
+        choice = choose(
+            program,
+            devices,
+            limits,
+            objective=context.objective,
+            measured=context.weight_bytes,
+            profile=context.profile,
+        )
+        if choice is not None and not choice.requests:
+            _report_full(program, context.sink, devices, limits, choice)
             return program
-        assignments = tuple(Assignment(node=name, ranks=(rank,)) for name, rank in found.items())
+        assignments = choice.chosen.assignments if choice is not None else ()
+        copies = choice.chosen.copies if choice is not None else ()
     deployment = context.deployment
     placement = Placement(
         name=devices.name if deployment is None else deployment.name,
@@ -111,55 +121,43 @@ def _devices(context: PassContext) -> Devices:
     return devices
 
 
-def _search(
-    program: Program, context: PassContext, devices: Devices, limits: Limits, costs: Costs
-) -> dict[str, int] | None:
-    nodes = [node for node in program.nodes if node.engine != "host"]
-    sizes = {
-        node.name: node_bytes(program, node, devices.kind, limits, context.weight_bytes)
-        for node in nodes
-    }
-    problem = Problem(
-        nodes=[node.name for node in nodes],
-        ranks=devices.count,
-        load_s=costs.load_s,
-        edge_s=costs.edge_s,
-        bytes_of={name: weights + pages for name, (weights, pages) in sizes.items()},
-        capacity_bytes=devices.kind.memory_bytes,
-    )
-    ranks = search(problem)
-    if ranks is None:
-        _report_full(program, context.sink, devices, limits, sizes)
-    return ranks
-
-
 def _report_full(
-    program: Program,
-    sink: DiagnosticSink,
-    devices: Devices,
-    limits: Limits,
-    sizes: dict[str, tuple[int, int]],
+    program: Program, sink: DiagnosticSink, devices: Devices, limits: Limits, choice: Choice
 ) -> None:
+    """MS0617, with the table of the layout that lacks least."""
+    layout, problem = choice.layouts[0], choice.model.problem
+    held = held_by(problem, layout.homes, len(layout.kinds))
+    room = [problem.supply[kind].capacity_bytes for kind in layout.kinds]
+    over = [used - size for used, size in zip(layout.bytes_used, room, strict=True)]
+    fullest = max(range(len(over)), key=over.__getitem__)
+    largest = max(held[fullest], key=held[fullest].__getitem__)
+    nodes = {node.name: node for node in program.nodes}
+    node = nodes[largest.partition(".")[0]]
     rows = [
-        f"{name}: {_gigabytes(weights)} of weights, {_gigabytes(pages)} of KV pages"
-        for name, (weights, pages) in sizes.items()
+        f"rank {number}: {_gigabytes(layout.bytes_used[rank])} of {_gigabytes(room[rank])}: "
+        + ", ".join(
+            f"{_thing(thing)} {_gigabytes(size)}"
+            for thing, size in sorted(held[rank].items(), key=lambda pair: (-pair[1], pair[0]))
+        )
+        for rank, number in enumerate(choice.chosen.numbers)
     ]
-    total = sum(weights + pages for weights, pages in sizes.values())
-    largest = max(sizes, key=lambda name: sum(sizes[name]))
-    span = next(node.span for node in program.nodes if node.name == largest)
-    there = f"{devices.count} times {_gigabytes(devices.kind.memory_bytes)}"
-    label = f"the largest node takes {_gigabytes(sum(sizes[largest]))} on one rank"
+    label = f"{_gigabytes(over[fullest])} too much on the fullest rank; this is the largest part"
     diagnostic = Diagnostic(
         code="MS0617",
         message=f"`{program.model}` does not fit on {devices.name}",
-        primary=Label(span=span, text=label),
-        notes=(*rows, f"together {_gigabytes(total)}; there are {there}"),
+        primary=Label(span=node.span, text=label),
+        notes=("of all layouts, this one lacks least:", *rows),
         helps=(
             f"pages are for one request of {limits.tokens} rows: lower `max_seq_len` in a "
             "deployment file, or use more or larger devices",
         ),
     )
     sink.report(diagnostic)
+
+
+def _thing(name: str) -> str:
+    node, _, context = name.partition(".")
+    return f"KV pages of {node} ({context})" if context else f"weights of {node}"
 
 
 def _gigabytes(size: int) -> str:

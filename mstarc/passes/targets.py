@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from mstarc.analysis.checkpoints import read_config, read_tensors
+from mstarc.analysis.placement.problem import DEFAULT_OBJECTIVE, OBJECTIVES
 from mstarc.analysis.weighing import Sources, weigh
 from mstarc.deployment import CATALOG, DeviceKind, Devices, parse_devices, read_deployment
 from mstarc.deployment.sizes import NodeSizes, SizesFile
@@ -41,7 +42,11 @@ def targets(options: CompileOptions, sink: DiagnosticSink) -> list[PassContext]:
     if not devices and not options.deployments:
         devices.append(parse_devices(DEFAULT_PLACEMENT, kinds))
     common = PassContext(
-        sink=sink, kinds=kinds, profile=profile, require_graphs=options.require_graphs
+        sink=sink,
+        kinds=kinds,
+        profile=profile,
+        objective=next((o for o in OBJECTIVES if o == options.objective), DEFAULT_OBJECTIVE),
+        require_graphs=options.require_graphs,
     )
     if not options.deployments:
         return [replace(common, devices=on) for on in devices]

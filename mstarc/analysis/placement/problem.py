@@ -12,6 +12,7 @@ from typing import Literal
 from mstarc.records import dataclass
 
 Objective = Literal["latency", "throughput", "cost"]
+DEFAULT_OBJECTIVE: Objective = "latency"
 OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput", "cost")
 
 

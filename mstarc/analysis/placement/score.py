@@ -79,13 +79,18 @@ def steps(value: float) -> float:
 
 def bytes_used(problem: Problem, homes: Mapping[str, Home], count: int) -> list[int]:
     """Bytes of each rank: of what its pieces hold, each thing once."""
+    return [sum(things.values()) for things in held_by(problem, homes, count)]
+
+
+def held_by(problem: Problem, homes: Mapping[str, Home], count: int) -> list[dict[str, int]]:
+    """What the pieces of each rank hold, with its bytes there."""
     held: list[dict[str, int]] = [{} for _ in range(count)]
     for piece in problem.pieces:
         home = homes[piece.name]
         for thing in piece.holds:
             for rank in home.ranks:
                 held[rank][thing] = problem.bytes_of[thing, home.option]
-    return [sum(things.values()) for things in held]
+    return held
 
 
 def loads(problem: Problem, homes: Mapping[str, Home], count: int) -> list[float]:
