@@ -9,6 +9,7 @@ from typing import NoReturn
 from mstarc_runtime.assembly import DEFAULT_THREADS, DEFAULT_TILE_ROWS
 from mstarc_runtime.errors import RuntimeFailure, did_you_mean
 from mstarc_runtime.launch import START_TIMEOUT_S
+from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK
 
 _HELP = "`mstarc run --help` shows what can be asked"
 
@@ -29,7 +30,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     if options.plan is None:
         helps = ["`mstarc compile SPEC -o PLAN` makes one", _HELP]
         raise RuntimeFailure("MS9010", "there is no plan to run", helps=helps)
-    for name in ("threads", "tile_rows", "start_timeout"):
+    for name in ("threads", "tile_rows", "high_water_mark", "start_timeout"):
         if not getattr(options, name) >= 1:
             said = f"`--{name.replace('_', '-')}` is at least 1"
             raise RuntimeFailure("MS9010", said, helps=[_HELP])
@@ -92,6 +93,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=DEFAULT_THREADS, help="of each rank")
     parser.add_argument(
         "--tile-rows", type=int, default=DEFAULT_TILE_ROWS, help="rows of a deterministic step"
+    )
+    parser.add_argument(
+        "--high-water-mark",
+        type=int,
+        default=HIGH_WATER_MARK,
+        metavar="N",
+        help="messages under way between two processes before a rank stops making more",
     )
     parser.add_argument(
         "--weights",

@@ -20,7 +20,7 @@ from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts, load_rank
 from mstarc_runtime.plan_api import DeviceStep
 from mstarc_runtime.transport.collectives import ProcessGroup
-from mstarc_runtime.transport.mailbox import Mailbox
+from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK, Mailbox
 from mstarc_runtime.weights.progress import Progress
 from mstarc_runtime.worker import RankPlan, Worker
 from mstarc_schedule.batching import BatchPolicy
@@ -34,13 +34,15 @@ class RunSettings:
     """What a run decides beside the plan. `deterministic` None means: where all ranks are CPUs.
 
     `threads` is a rank's number of threads for tensor arithmetic, the same on every rank and for
-    every placement, since sums may depend on it. `sources` replaces weights of nodes.
+    every placement, since sums may depend on it. `high_water_mark` is the most messages under way
+    from one process to another. `sources` replaces weights of nodes.
     """
 
     cache_dir: Path
     deterministic: bool | None = None
     threads: int = DEFAULT_THREADS
     tile_rows: int = DEFAULT_TILE_ROWS
+    high_water_mark: int = HIGH_WATER_MARK
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def policy(self, placement: PlacementFacts) -> BatchPolicy:

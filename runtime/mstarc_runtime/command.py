@@ -83,6 +83,7 @@ def _run(options: argparse.Namespace) -> int:
         deterministic=options.deterministic,
         threads=options.threads,
         tile_rows=options.tile_rows,
+        high_water_mark=options.high_water_mark,
         sources=sources,
     )
     targets = _targets(plan, prepared, options.out)

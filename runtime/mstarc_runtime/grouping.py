@@ -215,6 +215,8 @@ class Followers:
         Raises what `work` does if they all failed too, else GroupLost.
         """
         self.flush()
+        # The others must have been told before this one waits for them in a layer.
+        self._worker.mailbox.drain(self._processes)
         try:
             return work()
         except Exception as error:

@@ -73,7 +73,7 @@ class LocalRanks:
         make_pool: Callable[[Callable[[], None]], HostPool] | None = None,
         extras: Extras | None = None,
     ) -> None:
-        network = LocalNetwork()
+        network = LocalNetwork(settings.high_water_mark)
         mailbox = network.mailbox(CONDUCTOR)
         make_pool = make_pool or (lambda wake: ThreadPool(host_threads(), wake))
         use_threads(settings.threads)
@@ -137,7 +137,7 @@ class ProcessRanks:
         self._mailbox: Mailbox | None = None
         self._pool: HostPool | None = None
         try:
-            mailbox = self._mailbox = _mailbox(self._folder)
+            mailbox = self._mailbox = _mailbox(self._folder, settings)
             pool = self._pool = ThreadPool(host_threads(), mailbox.wake)
             with _interrupts_wait():
                 for facts in placement.processes:
@@ -262,6 +262,7 @@ def settings_to_json(settings: RunSettings) -> str:
             "deterministic": settings.deterministic,
             "threads": settings.threads,
             "tile_rows": settings.tile_rows,
+            "high_water_mark": settings.high_water_mark,
             "sources": dict(settings.sources),
         }
     )
@@ -279,9 +280,9 @@ def _folder_of_sockets() -> Path:
         raise _no_socket("any folder for temporary files", error) from error
 
 
-def _mailbox(folder: Path) -> SocketMailbox:
+def _mailbox(folder: Path, settings: RunSettings) -> SocketMailbox:
     try:
-        return SocketMailbox(folder, CONDUCTOR)
+        return SocketMailbox(folder, CONDUCTOR, settings.high_water_mark)
     except OSError as error:
         raise _no_socket(f"`{folder}`", error) from error
 

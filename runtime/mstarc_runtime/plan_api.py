@@ -217,7 +217,7 @@ class HopStep:
     """The machine goes on at `step` of rank `rank`; `values` are the registers that travel.
 
     `contexts` are (node, context) pairs whose rows move there too, as far as they are here: a
-    context is on one rank at a time. (node, "sampler:NAME") is what that sampler has drawn and seen.
+    context is on one rank at a time. (node, "sampler:NAME") is what a sampler has drawn and seen.
     """
 
     id: int

@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     who = f"process {process}"
     rank = -1
     settings = settings_from_json(settings_text)
-    mailbox = SocketMailbox(Path(sockets), process)
+    mailbox = SocketMailbox(Path(sockets), process, settings.high_water_mark)
     pool = ThreadPool(host_threads(), mailbox.wake)
     try:
         use_threads(settings.threads)

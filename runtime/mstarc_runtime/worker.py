@@ -154,7 +154,8 @@ class Worker:
             did = self.mover.retry() or did
         if self.pool.running and self.pool.drain():
             did = True
-        station = self.scheduler.next()
+        # Whoever can't send what it has made makes no more; it still takes in what comes.
+        station = None if self.mailbox.backlog else self.scheduler.next()
         if station is not None:
             self.stepper.run(station)
             did = True
@@ -162,7 +163,7 @@ class Worker:
         self.groups.flush()
         if did:
             self._idle_turns = 0
-        elif self.scheduler.starved() or self.mover.waiting:
+        elif (self.scheduler.starved() or self.mover.waiting) and not self.mailbox.backlog:
             self._end_starvation()
         return did
 

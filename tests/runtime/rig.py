@@ -36,7 +36,7 @@ from mstarc_runtime.loader import (
 from mstarc_runtime.plan_api import Admission, Rank, Step
 from mstarc_runtime.request import PreparedRequest
 from mstarc_runtime.transport.local import LocalNetwork
-from mstarc_runtime.transport.mailbox import CONDUCTOR
+from mstarc_runtime.transport.mailbox import CONDUCTOR, HIGH_WATER_MARK
 from mstarc_runtime.weights.progress import PlainProgress
 from mstarc_runtime.worker import RankPlan, Worker
 from mstarc_schedule.batching import BatchPolicy
@@ -108,6 +108,7 @@ class Rig:
         groups: Sequence[tuple[int, ...]] = (),
         slots: int = 4,
         max_rows: int = 256,
+        high_water_mark: int = HIGH_WATER_MARK,
         policy: BatchPolicy | None = None,
         executor: Executor | None = None,
     ) -> None:
@@ -151,7 +152,7 @@ class Rig:
             processes=processes,
             groups=tuple(GroupFacts(node="", ranks=ranks, tp=len(ranks), sp=1) for ranks in groups),
         )
-        network = LocalNetwork()
+        network = self.network = LocalNetwork(high_water_mark)
         self._outputs = frozenset(outputs)
         self.conductor = Conductor(
             plan,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mstarc_runtime.plan_api import Admission, Builder, HopStep, Rank, Step
+from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK
 from tests.runtime.rig import Collected, Rig
 from tests.runtime.test_ranks import LEFT, MACHINES, RIGHT, Adder, Host, Left, Right, check_answer
 
@@ -34,7 +35,10 @@ class Outboxes:
 
 
 def make_rig(
-    numbers: Sequence[int] = (0, 1), copies: Mapping[int, int] | None = None, slots: int = 4
+    numbers: Sequence[int] = (0, 1),
+    copies: Mapping[int, int] | None = None,
+    slots: int = 4,
+    high_water_mark: int = HIGH_WATER_MARK,
 ) -> Rig:
     class Here(Left):
         def build(self, b: Builder) -> None:
@@ -59,6 +63,7 @@ def make_rig(
         streams={"codes": (numbers[0], numbers[1], 6)},
         slots=slots,
         max_rows=64,
+        high_water_mark=high_water_mark,
     )
 
 

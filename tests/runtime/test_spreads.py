@@ -26,6 +26,7 @@ from mstarc_runtime.plan_api import (
     Step,
     Weights,
 )
+from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK
 from tests.runtime.rig import Collected, Rig
 from tests.runtime.test_ranks import Host, device
 from tests.runtime.test_travel import CONFIG
@@ -51,7 +52,7 @@ class Fan(Rank):
             writes={"prefill": "main", "step": "main"},
             samplers=(),
             op_sampler={},
-            pages=48,
+            pages=160,
             page_tokens=4,
         )
         self.ids = b.values("ids")
@@ -172,7 +173,11 @@ def spread(main: int, left: int, right: int) -> dict[int, tuple[Step, ...]]:
     return {main: here, left: leaves_left, right: leaves_right}
 
 
-def make_rig(placed: dict[int, tuple[Step, ...]], slots: int = 4) -> Rig:
+def make_rig(
+    placed: dict[int, tuple[Step, ...]],
+    slots: int = 4,
+    high_water_mark: int = HIGH_WATER_MARK,
+) -> Rig:
     ranks: list[tuple[type[Rank], Sequence[Step]]] = [(Fan, steps) for steps in placed.values()]
     return Rig(
         ranks,
@@ -187,6 +192,7 @@ def make_rig(placed: dict[int, tuple[Step, ...]], slots: int = 4) -> Rig:
         ),
         slots=slots,
         max_rows=64,
+        high_water_mark=high_water_mark,
     )
 
 

@@ -25,6 +25,7 @@ from mstarc_runtime.plan_api import (
     Step,
     Weights,
 )
+from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK
 from tests.runtime.rig import Collected, Rig
 from tests.runtime.test_ranks import TINY, Host, device
 
@@ -162,6 +163,7 @@ def make_rig(
     pages: Sequence[int] = (64, 64, 64),
     groups: Sequence[tuple[int, ...]] = (),
     slots: int = 4,
+    high_water_mark: int = HIGH_WATER_MARK,
 ) -> Rig:
     placed = steps(reads, writes, tells)
     leaders = {group[0]: group for group in groups}
@@ -189,6 +191,7 @@ def make_rig(
         ),
         slots=slots,
         max_rows=64,
+        high_water_mark=high_water_mark,
     )
 
 

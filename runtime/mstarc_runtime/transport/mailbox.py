@@ -1,11 +1,13 @@
 """What a participant of a run may do with messages."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from mstarc_runtime.messages import Frame, Message
 
 CONDUCTOR = -1
+HIGH_WATER_MARK = 1000
+"""Parcels that are under way to one participant before others have to stay where they are."""
 
 
 class Parcel(NamedTuple):
@@ -16,9 +18,22 @@ class Parcel(NamedTuple):
 
 
 class Mailbox(Protocol):
-    """Sends to participants by number (`CONDUCTOR` or a process) and receives for one."""
+    """Sends to participants by number (`CONDUCTOR` or a process) and receives for one.
+
+    Sending never waits: what the way to a participant has no room for stays here, in order, and
+    leaves while this one receives or waits. Whoever sees a `backlog` makes no more of it.
+    """
+
+    @property
+    def backlog(self) -> int:
+        """Parcels that could not leave yet."""
+        ...
 
     def send(self, to: int, message: Message, frames: Sequence[Frame] = ()) -> None: ...
+
+    def drain(self, to: Iterable[int]) -> None:
+        """Returns when all that was sent to these has left."""
+        ...
 
     def receive(self) -> Parcel | None:
         """The next parcel, if one is there."""

@@ -2,29 +2,36 @@
 
 Each participant binds one socket that receives, and connects one to every participant that it
 sends to. A message is a list of frames: the encoded struct, then the raw bytes of its tensors.
-Queues have no limit of their own: streams have credits, and everything else is small.
+The way to a participant holds as many messages as the high-water mark says, at each end; what comes
+on top is kept by the sender, which does not wait for it.
 """
 
 import os
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import zmq
 
 from mstarc_runtime.messages import Frame, Message, decode, encode
-from mstarc_runtime.transport.mailbox import CONDUCTOR, Parcel
+from mstarc_runtime.transport.mailbox import CONDUCTOR, HIGH_WATER_MARK, Parcel
 
 # A look at an empty inbox costs several µs; a rank that is busy looks this often.
 _LOOK_NS = 200_000
 _LINGER_MS = 1000
+# How soon it is tried again to send what is kept.
+_RETRY_S = 0.001
 
 
 class SocketMailbox:
     """One participant's sockets in `folder`. Raises `OSError` where none can be made."""
 
-    def __init__(self, folder: Path, participant: int) -> None:
+    def __init__(
+        self, folder: Path, participant: int, high_water_mark: int = HIGH_WATER_MARK
+    ) -> None:
         self._folder = folder
+        self._high_water_mark = high_water_mark
         self._context = zmq.Context()
         self._inbox = self._socket(zmq.PULL)
         try:
@@ -44,23 +51,30 @@ class SocketMailbox:
         self._last: Message | None = None
         self._look_again_ns = 0
         self._last_header = b""
+        # Participant → messages that wait for room on the way to it.
+        self._kept: dict[int, deque[list[Frame]]] = {}
+
+    @property
+    def backlog(self) -> int:
+        return sum(len(messages) for messages in self._kept.values()) if self._kept else 0
 
     def send(self, to: int, message: Message, frames: Sequence[Frame] = ()) -> None:
-        socket = self._out.get(to)
-        if socket is None:
-            socket = self._connect(to)
         if message is not self._last:
             self._last = message
             self._last_header = encode(message)
-        if not frames:
-            socket.send(self._last_header)
-            return
-        socket.send(self._last_header, zmq.SNDMORE)
-        for frame in frames[:-1]:
-            socket.send(frame, zmq.SNDMORE)
-        socket.send(frames[-1])
+        if to in self._kept or not self._sent(to, self._last_header, frames):
+            self._kept.setdefault(to, deque()).append([self._last_header, *frames])
+
+    def drain(self, to: Iterable[int]) -> None:
+        wanted = set(to)
+        while wanted & self._kept.keys():
+            self._send_kept()
+            if wanted & self._kept.keys():
+                time.sleep(_RETRY_S)
 
     def receive(self) -> Parcel | None:
+        if self._kept:
+            self._send_kept()
         now = time.perf_counter_ns()
         if now < self._look_again_ns:
             return None
@@ -72,6 +86,8 @@ class SocketMailbox:
 
     def wait(self, timeout_s: float) -> None:
         self._look_again_ns = 0
+        if self._kept:
+            timeout_s = min(timeout_s, _RETRY_S)
         for source, _ in self._poller.poll(int(timeout_s * 1000)):
             if source == self._wake_read:
                 os.read(self._wake_read, 4096)
@@ -83,11 +99,39 @@ class SocketMailbox:
             return  # full of wakes: it is awake
 
     def close(self) -> None:
+        deadline = time.monotonic() + _LINGER_MS / 1000
+        while self._kept and time.monotonic() < deadline:
+            self._send_kept()
+            time.sleep(_RETRY_S)
         for socket in (self._inbox, *self._out.values()):
             socket.close()
         self._context.term()
         os.close(self._wake_read)
         os.close(self._wake_write)
+
+    def _sent(self, to: int, header: Frame, frames: Sequence[Frame]) -> bool:
+        """Sends at once, or not at all: only the first part of a message may find no room."""
+        socket = self._out.get(to)
+        if socket is None:
+            socket = self._connect(to)
+        try:
+            if not frames:
+                socket.send(header, zmq.NOBLOCK)
+                return True
+            socket.send(header, zmq.SNDMORE | zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        for frame in frames[:-1]:
+            socket.send(frame, zmq.SNDMORE)
+        socket.send(frames[-1])
+        return True
+
+    def _send_kept(self) -> None:
+        for to, messages in list(self._kept.items()):
+            while messages and self._sent(to, messages[0][0], messages[0][1:]):
+                messages.popleft()
+            if not messages:
+                del self._kept[to]
 
     def _connect(self, to: int) -> "zmq.Socket[bytes]":
         socket = self._socket(zmq.PUSH)
@@ -97,7 +141,7 @@ class SocketMailbox:
 
     def _socket(self, kind: int) -> "zmq.Socket[bytes]":
         socket = self._context.socket(kind)
-        socket.set_hwm(0)
+        socket.set_hwm(self._high_water_mark)
         # Whoever is gone is not waited for long.
         socket.setsockopt(zmq.LINGER, _LINGER_MS)
         return socket
