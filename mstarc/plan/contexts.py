@@ -32,10 +32,12 @@ class ContextFlattener:
 
     def fork(self, fork: Fork, scope: Scope) -> None:
         """Let a context hold what another one holds; under a condition behind a choice."""
-        condition = fork.condition
+        condition, holds = fork.condition, self.flattener.holds(fork.condition, scope)
+        if holds is False:
+            return
         if fork.node not in self.called:
             return  # nobody calls the node: its contexts are empty
-        if condition is None or (isinstance(condition, Const) and condition.value):
+        if condition is None or holds:
             self._fork(fork, scope)
             return
         drafting, place = self.flattener.drafting, scope.place

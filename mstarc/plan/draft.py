@@ -70,6 +70,7 @@ class Draft:
     actions: list[Action] = field(default_factory=list)
     reads: tuple[str, ...] = ()
     drained: Label | None = None
+    last: Label | None = None
     cut: CutPlan | None = None
     pulls: tuple[str, ...] = ()
     mark: tuple[str, str] | None = None
@@ -118,6 +119,7 @@ class Drafting:
         self.current: Draft | None = None
         self.role = ""
         self.reads: tuple[tuple[Read, ...], Label, CutPlan | None] | None = None
+        self.last: Label | None = None
         self.sinks: list[list[Action]] = []
         self.inside: tuple[Inside, ...] = ()
         self._labels = 0
@@ -166,7 +168,7 @@ class Drafting:
             if isinstance(then, Goto) and self._is_here(then.target):
                 here.append(draft)
                 continue
-            others = [draft.yes, draft.no, draft.drained]
+            others = [draft.yes, draft.no, draft.drained, draft.last]
             others += [then.first, then.otherwise] if isinstance(then, LoopEdge) else []
             if any(label is not None and self._is_here(label) for label in others):
                 return False
@@ -201,7 +203,7 @@ class Drafting:
             reads, draft.drained, draft.cut = self.reads
             draft.reads = tuple(read.stream for read in reads)
             draft.actions.extend(reads)
-            self.reads = None
+            self.reads, draft.last, self.last = None, self.last, None
         self.drafts.append(draft)
         self.current = draft
         self.rank = rank

@@ -68,6 +68,11 @@ class EffectFlattener:
 
     def send(self, send: Send, scope: Scope, *, masked: bool) -> None:
         """Send one item a row, or as many as one leading dim more has."""
+        holds = self.flattener.holds(send.condition, scope)
+        if holds is not None:
+            if not holds:
+                return
+            send = replace(send, condition=None)
         stream = self.flattener.streams[send.stream]
         lanes = lanes_of(stream)
         values = [
@@ -134,6 +139,11 @@ class EffectFlattener:
 
     def emit(self, emit: Emit, scope: Scope, *, masked: bool) -> None:
         """Hand a value to the client, from a host step where it is one's."""
+        holds = self.flattener.holds(emit.condition, scope)
+        if holds is not None:
+            if not holds:
+                return
+            emit = replace(emit, condition=None)
         drafting = self.flattener.drafting
         value = self._settled(emit.value, scope, emit.span, emit.output, masked=masked)
         draft = drafting.current

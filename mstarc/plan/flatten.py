@@ -18,6 +18,7 @@ from typing import assert_never
 
 from mstarc.diagnostics import InternalError
 from mstarc.ir.exprs import Const, Expr, Field, Local, Shape, Slice
+from mstarc.ir.folding import fold
 from mstarc.ir.graph import (
     Assign,
     Call,
@@ -326,9 +327,10 @@ class Flattener:
         self.move(pairs, scope, run.span)
 
     def _when(self, when: When, scope: Scope) -> None:
-        if isinstance(when.condition, Const):
-            taken = when.then if when.condition.value else when.otherwise
-            yields = when.then_yields if when.condition.value else when.otherwise_yields
+        holds = self.holds(when.condition, scope)
+        if holds is not None:
+            taken = when.then if holds else when.otherwise
+            yields = when.then_yields if holds else when.otherwise_yields
             self.body(taken, scope)
             for result, value in zip(when.results, yields, strict=True):
                 scope.values[result.name] = self.expr(value, scope)
@@ -392,6 +394,16 @@ class Flattener:
     def expr(self, expr: Expr, scope: Scope) -> Expr:
         """The expression over variables."""
         return map_expr(self.turns.named(substitute(expr, scope.values)), _field_of)
+
+    def holds(self, condition: Expr | None, scope: Scope) -> bool | None:
+        """Whether a condition holds, where that is known here; no condition always does."""
+        if condition is None:
+            return True
+        match fold(self.expr(condition, scope)):
+            case Const(value):
+                return bool(value)
+            case _:
+                return None
 
     def assign(self, result: Value, value: Expr, scope: Scope, span: Span) -> None:
         """Give a name to a reshaped value; a plain copy in a walk is only another name."""

@@ -357,6 +357,7 @@ class Numbering:
             pulls=draft.pulls,
             sure=any(isinstance(action, PullItem) and action.sure for action in actions),
             drained=None if draft.drained is None else self._to(draft, draft.drained, flow),
+            last=None if draft.last is None else self._to(draft, draft.last, flow),
             sends=sends_of(actions),
             emits=emits_of(actions),
             passes=passes_in(actions, flow.flattener.turns.loops.keys()),

@@ -56,7 +56,13 @@ class Flow:
 
     def targets(self, draft: Draft) -> list[Draft]:
         """Where rows of a step may go, each once."""
-        labels: list[Label | None] = [draft.drained, draft.yes, draft.no, *draft.branches]
+        labels: list[Label | None] = [
+            draft.drained,
+            draft.last,
+            draft.yes,
+            draft.no,
+            *draft.branches,
+        ]
         match draft.then:
             case None:
                 pass

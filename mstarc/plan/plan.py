@@ -183,7 +183,8 @@ class RunStep:
     `loads` are variables that the step takes from where they are kept, `stores` those that it puts
     there, `packed` those whose rows lie one behind the other. `rows`, `region`, `buckets` and
     `prepares` (what is done before it is launched) are a device step's. `sure`: there is an item to
-    pull, or the request fails. `passes` are loops whose
+    pull, or the request fails. `last` is where it goes instead with the last chunk, where it is
+    known to be that: chunks are held back by one then. `passes` are loops whose
     pass number it needs. `why` is why no region holds it; empty where one does.
     """
 
@@ -208,6 +209,7 @@ class RunStep:
     pulls: tuple[str, ...]
     sure: bool
     drained: int | None
+    last: int | None
     sends: tuple[tuple[str, int], ...]
     emits: tuple[str, ...]
     passes: tuple[str, ...]

@@ -8,11 +8,12 @@ A step that reads begins with it. What a `pull … or none` gives goes to calls 
 
 from typing import TYPE_CHECKING
 
+from mstarc.ir.exprs import Const
 from mstarc.ir.graph import Each, Machine, Pull, Stream, Value
 from mstarc.ir.types import OptionalType, TensorType, TupleType, Type
 from mstarc.ir.walking import statements_of
 from mstarc.plan.actions import PullItem, Read
-from mstarc.plan.draft import CutPlan
+from mstarc.plan.draft import CutPlan, Label
 from mstarc.plan.lanes import Lane, lanes_of
 from mstarc.plan.refuse import not_built
 from mstarc.plan.scope import Scope
@@ -35,17 +36,33 @@ class ReadFlattener:
 
     def each(self, each: Each, scope: Scope) -> None:
         """A pass a chunk; where the stream ends, or at the mark, the machine goes on."""
-        if each.last is not None:
-            raise not_built("an `each` with `last`", each.span)
-        flattener, drafting = self.flattener, self.flattener.drafting
+        drafting = self.flattener.drafting
         first, drained = drafting.label(), drafting.label()
+        drafting.put_label(first)
+        if each.last is None:
+            self._chunk(each, scope, drained)
+        else:
+            # Where a chunk is the last is known when the next one is, or that there is none.
+            last = drafting.label()
+            for is_last in (False, True):
+                drafting.last = None if is_last else last
+                scope.values[each.last] = Const(is_last)
+                self._chunk(each, scope, drained)
+                drafting.jump(first)
+                if not is_last:
+                    drafting.put_label(last)
+        drafting.jump(first)
+        drafting.put_label(drained)
+
+    def _chunk(self, each: Each, scope: Scope, drained: Label) -> None:
+        """Read a chunk, and what is done with it."""
+        flattener, drafting = self.flattener, self.flattener.drafting
         cut = self._cut(each)
         reads = tuple(
             Read(stream=lane.name, result=name)
             for stream, value in zip(each.streams, each.names, strict=True)
             for lane, name in self._define(flattener.streams[stream], value, scope)
         )
-        drafting.put_label(first)
         drafting.reads = (reads, drained, cut)
         rank = flattener.first_rank(each.body)
         rank = drafting.rank if rank is None else rank
@@ -57,8 +74,6 @@ class ReadFlattener:
         flattener.body(each.body, scope)
         if drafting.reads is not None:
             drafting.start("device", drafting.rank, scope.place, line)
-        drafting.jump(first)
-        drafting.put_label(drained)
 
     def pull(self, pull: Pull, scope: Scope) -> None:
         """Wait for an item, or, with `or none`, for the end of the stream."""

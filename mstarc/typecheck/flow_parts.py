@@ -7,7 +7,6 @@ from mstarc.diagnostics import Diagnostic, Label
 from mstarc.names import Symbol
 from mstarc.names.scope import report_unknown
 from mstarc.syntax import ast
-from mstarc.typecheck.calls import not_built
 from mstarc.typecheck.environment import Env, Held, Lost
 from mstarc.typecheck.logic import FALSE, TRUE
 from mstarc.typecheck.policies import check_policy, chunk_type
@@ -178,8 +177,6 @@ def _check_zip(flow: "Flow", each: ast.Each) -> None:
                 .label(info.decl.policy.span, f"chunks of `{name.text}`")
             )
     _check_rhythm(each, state)
-    if each.policy is not None and each.policy.name.text == "until":
-        not_built(each.policy.span, "`until` over several streams", state)
 
 
 def _check_rhythm(each: ast.Each, state: State) -> None:

@@ -142,10 +142,11 @@ class DeviceStep:
     (a free dim: the rows of several requests one behind the other), or `shaped` (stateless,
     requests of equal shapes together). `region` is the capture region that holds the step.
     `reads` names streams of which each pass takes one chunk (several: in step); once they are
-    closed and empty the row goes to `drained`. `pulls` names streams of which it takes one item,
-    or none once closed; where it is `sure`, a stream that closes before fails the request.
-    `sends` gives (stream, most items a row and step). `passes` names loops whose pass number the
-    step asks for.
+    closed and empty the row goes to `drained`. A step with `last` waits until it is known whether
+    the chunk is the last, and leaves that one to the step of this number. `pulls` names streams of
+    which it takes one item, or none once closed; where it is `sure`, a stream that closes before
+    fails the request. `sends` gives (stream, most items a row and step). `passes` names loops whose
+    pass number the step asks for.
 
     A step without nodes only tests, sends, emits and copies. `buckets` () is any batch; a step
     with a result whose size only the run, or an option, knows has the one bucket 1.
@@ -164,6 +165,7 @@ class DeviceStep:
     pulls: tuple[str, ...] = ()
     sure: bool = False
     drained: int | None = None
+    last: int | None = None
     sends: tuple[tuple[str, int], ...] = ()
     passes: tuple[str, ...] = ()
     emits: tuple[str, ...] = ()
@@ -182,6 +184,7 @@ class HostStep:
     reads: tuple[str, ...] = ()
     cut: Cut | None = None
     drained: int | None = None
+    last: int | None = None
     sends: tuple[tuple[str, int], ...] = ()
     emits: tuple[str, ...] = ()
     then: Target
@@ -363,10 +366,10 @@ class Batch(Protocol):
         """An option of each row's request: f32[B], i64[B], or bool[B]."""
 
     def chosen(self, name: str, passes: "Passes | None" = None) -> Sequence[int]:
+        """A whole number among each request's options; of a tuple, the entry of its pass."""
+
     def count(self, name: str, index: int | None = None) -> int:
         """A whole number among the options of the one request; of a tuple, its entry."""
-
-        """A whole number among each request's options; of a tuple, the entry of its pass."""
 
     def full(self, value: int | float, dtype: str) -> Tensor:
         """One number in every row: [B]."""
@@ -452,10 +455,10 @@ class Collector(Protocol):
     def get(self, job: Job) -> Tensor:
         """[passes, *dims] on the host."""
 
+    def pack(self, batch: Batch) -> Tensor: ...
+
     def stack(self, batch: Batch) -> Tensor:
         """The rows of the one request: [1, passes, *dims]."""
-
-    def pack(self, batch: Batch) -> Tensor: ...
 
     def lengths(self, batch: Batch) -> Sequence[int]: ...
 
@@ -501,10 +504,10 @@ class Passes(Protocol):
     """Which pass of a loop a request is in, from 0; the steps of the pass may ask."""
 
     def number(self, slot: int) -> int:
+        """On the host."""
+
     def count(self, batch: Batch) -> int:
         """On the host, of the one request of a batch."""
-
-        """On the host."""
 
     def index(self, batch: Batch) -> Tensor:
         """i64[B], for a step that lists the loop in `passes`."""
@@ -669,13 +672,13 @@ class Ops(Protocol):
 
     def concat(self, *values: Tensor) -> Tensor: ...
 
+    def repeat(self, value: Tensor, times: int) -> Tensor: ...
+
     def pick(self, value: Tensor, axis: int, index: Tensor) -> Tensor:
         """Each row's entry at its own `index` i64[B] along an axis, which goes; -1 is the last."""
 
     def window(self, value: Tensor, axis: int, start: Tensor, length: int) -> Tensor:
         """Each row's `length` entries from its own `start` i64[B] on, along an axis."""
-
-    def repeat(self, value: Tensor, times: int) -> Tensor: ...
 
 
 class Rank:

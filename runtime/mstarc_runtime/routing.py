@@ -136,7 +136,10 @@ class Router:
             return
         worker = self._worker
         rings = worker.parts.rings
-        standings = {stream: rings[stream].wait(slot, step.cut) for stream in step.reads}
+        ahead = step.last is not None
+        standings = {
+            stream: rings[stream].wait(slot, step.cut, ahead=ahead) for stream in step.reads
+        }
         items = {stream: rings[stream].wait_item(slot) for stream in pulls}
         if "waiting" in (*standings.values(), *items.values()):
             station.waiting.add(slot)
@@ -147,11 +150,15 @@ class Router:
         if all(standing == "ready" for standing in standings.values()):
             station.ready.append(slot)
             return
+        if step.last is not None and set(standings.values()) == {"last"}:
+            self.route(slot, step.last)
+            return
         empty = [stream for stream, standing in standings.items() if standing == "empty"]
         if empty:
             worker.fail(slot, _closed_empty(empty[0]), step)
             return
-        unequal = [stream for stream, standing in standings.items() if standing == "ready"]
+        goes_on = ("ready", "last")
+        unequal = [stream for stream, standing in standings.items() if standing in goes_on]
         if unequal:
             worker.fail(slot, _closed_early(unequal[0], standings), step)
             return
@@ -222,7 +229,7 @@ def _closed_unread(stream: str) -> RuntimeFailure:
 
 
 def _closed_early(stream: str, standings: Mapping[str, str]) -> RuntimeFailure:
-    others = ", ".join(f"`{name}`" for name, standing in standings.items() if standing != "ready")
+    others = ", ".join(f"`{name}`" for name, standing in standings.items() if standing == "drained")
     return RuntimeFailure(
         "MS9307",
         f"stream `{stream}` goes on where {others} ended",
@@ -261,7 +268,7 @@ def _targets(
         case BranchStep():
             targets = [step.yes, step.no]
         case _:
-            targets = [step.then, step.drained]
+            targets = [step.then, step.drained, step.last]
     found: list[int] = []
     for target in targets:
         if isinstance(target, int):

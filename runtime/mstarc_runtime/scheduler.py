@@ -177,7 +177,8 @@ def _station(
     passes_left: Callable[[str], LazyCounts],
 ) -> Station:
     if isinstance(step, HostStep):
-        return Station(step=step, most=1, reads_one=len(step.reads) == 1)
+        reads_one = len(step.reads) == 1 and step.last is None
+        return Station(step=step, most=1, reads_one=reads_one)
     comes_back = isinstance(step.then, Again) and step.then.first == step.id
     is_resident = comes_back and step.rows == "one" and not step.reads and not step.pulls
     left = None
@@ -188,5 +189,5 @@ def _station(
         step=step,
         most=most_rows(policy, step.rows, step.buckets, slots),
         left=left,
-        reads_one=len(step.reads) == 1 and not step.pulls,
+        reads_one=len(step.reads) == 1 and not step.pulls and step.last is None,
     )

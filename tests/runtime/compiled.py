@@ -33,7 +33,7 @@ def run_all(text: str, models: Mapping[str, Any], asked: Sequence[Asked]) -> lis
             outputs={name: "i64" if kind == "text" else kind for name, kind in outputs.items()},
             admit=lambda given: machines.admit(messages.Request(**given)),
             streams={
-                name: (s["producer_rank"], s["consumer_rank"], s["capacity"])
+                name: (s["producer_ranks"][0], s["consumer_rank"], s["capacity"])
                 for name, s in placed["streams"].items()
             },
         )

@@ -232,6 +232,17 @@ class ToyRing:
             batch.sent[self.name] = batch.sent.get(self.name, 0) + len(items)
             batch.together[stream] = len(items)
 
+    def is_last(self, cut: plan_api.Cut | None = None) -> str:
+        """Whether the next chunk is the `last`, or it `waits` for that to be known."""
+        cursor, held = self.cursor, self.chunk_items
+        events = [self.next(cut)]
+        if isinstance(events[0], Chunk):
+            events.append(self.next(cut))
+        self.cursor, self.chunk_items = cursor, held
+        if None in events:
+            return "waits"
+        return "last" if events[1:] == ["drained"] else "goes on"
+
     def next(self, cut: plan_api.Cut | None = None) -> Chunk | str | None:
         """The next chunk, `drained`, or none yet."""
         given = self.policy if cut is None else cut.policy

@@ -101,6 +101,13 @@ class Ranks:
                     here = then
                 case _:
                     drained = False
+                    if step.last is not None:
+                        rings = [self.request.rings[name] for name in step.reads]
+                        while "waits" in (known := {r.is_last(step.cut) for r in rings}):
+                            yield "waits"
+                        if "last" in known:
+                            here = step.last
+                            continue
                     for name in step.reads:
                         while (event := self.request.rings[name].next(step.cut)) is None:
                             yield "waits"

@@ -288,6 +288,8 @@ class _RankWriter:
             arguments.append("sure=True")
         if step.drained is not None:
             arguments.append(f"drained={self.constants[step.drained]}")
+        if step.last is not None:
+            arguments.append(f"last={self.constants[step.last]}")
         if step.sends:
             arguments.append(f"sends={pyrepr(step.sends)}")
         if device and step.passes:

@@ -1,14 +1,16 @@
 """REPORT.md: what was decided, and why."""
 
 from mstarc.analysis.bounds import upper_bound
+from mstarc.analysis.rates import new_items
 from mstarc.codegen.views.amounts import amount_of_bytes, count_of, share
 from mstarc.codegen.views.docs import step_words
 from mstarc.codegen.views.layouts import device_words, processes, where_words
 from mstarc.codegen.views.reasons import Reasons
 from mstarc.codegen.views.tables import table
-from mstarc.ir.graph import Machine, Policy, Stream
+from mstarc.ir.graph import Each, Machine, Policy, Program, Stream
 from mstarc.ir.text import format_type
 from mstarc.ir.text.print_exprs import format_tail
+from mstarc.ir.walking import statements_of
 from mstarc.plan.plan import HopPlan, PlacedPlan, Plan, RankPlan, RunStep, Step
 from mstarc.plan.words import policy_text, spec_expr
 from mstarc.records import dataclass
@@ -127,7 +129,27 @@ def _streams(plan: Plan) -> Section:
     head = ["stream", "item", "from, to", "chunk", "tail", "buffer"]
     lines = [*table(head, rows, "     r"), ""]
     lines += [f"- `{stream.name}`: {_stream_words(stream)}" for stream in streams]
+    lines += [f"- {_held_back(plan.program, each)}" for each in _reads_with_last(plan.program)]
     return Section(heading="## Streams", lines=tuple(lines))
+
+
+def _reads_with_last(program: Program) -> list[Each]:
+    bodies = [state.body for machine in program.machines for state in machine.states]
+    found = [statement for body in bodies for statement in statements_of(body)]
+    return [each for each in found if isinstance(each, Each) and each.last is not None]
+
+
+def _held_back(program: Program, each: Each) -> str:
+    """What it costs to know which chunk is the last."""
+    stream = next(stream for stream in program.streams if stream.name == each.streams[0])
+    policy = each.policy or stream.policy
+    items = f"{'at most ' if policy.kind == 'until' else ''}{count_of(new_items(policy), 'item')}"
+    names = " and ".join(f"`{name}`" for name in each.streams)
+    return (
+        f"{names} with `{each.last}`: each chunk is held back until the next one, {items} later, "
+        "or the close; what is made of it comes so much later, and the buffer has room for one "
+        "chunk more."
+    )
 
 
 def _stream_words(stream: Stream) -> str:

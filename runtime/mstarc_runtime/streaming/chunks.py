@@ -154,6 +154,15 @@ class Cutter:
         """The count of sent items at which `pull` has one."""
         return self._covered + 1
 
+    def behind(self) -> "Cutter":
+        """This cursor behind the next chunk, which `is_ready`."""
+        ahead = Cutter(self._policy)
+        ahead._start, ahead._covered, ahead._chunks = self._start, self._covered, self._chunks
+        ahead._ends, ahead._marks = deque(self._ends), deque(self._marks)
+        ahead._tail_taken, ahead.sent, ahead.closed = self._tail_taken, self.sent, self.closed
+        ahead.take()
+        return ahead
+
     def close(self) -> None:
         assert not self.closed, "a stream was closed twice"
         self.closed = True

@@ -24,7 +24,7 @@ from mstarc_runtime.streaming.counts import Slots
 
 _YES = b"\x01"
 
-Standing = Literal["ready", "waiting", "drained", "empty"]
+Standing = Literal["ready", "last", "waiting", "drained", "empty"]
 
 
 class StreamListener(Protocol):
@@ -136,20 +136,33 @@ class Ring:
 
     # The reader
 
-    def wait(self, slot: int, cut: Cut | None = None) -> Standing:
+    def wait(self, slot: int, cut: Cut | None = None, *, ahead: bool = False) -> Standing:
         """Where the reader of `slot` stands; if it waits, the listener will be told.
 
-        `cut`: how this read cuts the stream, where not as the stream says.
+        `cut`: how this read cuts the stream, where not as the stream says. `ahead`: it waits until
+        it is known whether the next chunk is the last.
         """
         cutter = self._synced(slot)
         if cutter.cut_by(cut.policy if cut else self.policy, cut.until if cut else None):
             return "drained"
         if cutter.is_ready:
-            return "ready"
+            return self._ahead(slot, cutter, cut) if ahead else "ready"
         if not cutter.closed:
             self._fires_at[slot] = cutter.fires_at
             return "waiting"
         return "empty" if cutter.is_empty and self.policy.empty == "error" else "drained"
+
+    def _ahead(self, slot: int, cutter: Cutter, cut: Cut | None) -> Standing:
+        """Whether the next chunk is the last, once there is another one or that is sure."""
+        behind = cutter.behind()
+        if behind.cut_by(behind.policy, cut.until if cut else None):
+            return "last"
+        if behind.is_ready:
+            return "ready"
+        if behind.closed:
+            return "last"
+        self._fires_at[slot] = behind.fires_at
+        return "waiting"
 
     def wait_item(self, slot: int) -> Standing:
         """The same for a reader that pulls one item, or none behind the close."""
@@ -309,7 +322,8 @@ class Ring:
 
     def _refresh(self, slot: int, cutter: Cutter) -> None:
         if self._fires_at[slot] != NEVER:
-            self._fires_at[slot] = cutter.fires_at
+            # A reader that looks ahead may be woken early: it asks again.
+            self._fires_at[slot] = min(int(self._fires_at[slot]), cutter.fires_at)
 
     def _store(self, batch: StepBatch, items: Tensor, where: Tensor | None) -> None:
         slots, count = batch.device_slots, items.shape[1]

@@ -346,6 +346,32 @@ machine go { state begin { ids = tok.ids(prompt)   run answer(ids)   next done }
         options=({}, {"length": 1}, {"length": 2}, {"length": 4}),
     ),
     Toy(
+        name="chunks of which one is the last",
+        text="""
+stream words : i64 chunk fixed(3) tail short
+walk write(ids: i64[T]) {
+  first = lm.prefill(ids)
+  loop max length carry token = first while token != stop {
+    send words <- token
+    token = lm.step(token)
+  }
+}
+walk hear(words: i64[N], last: flag) {
+  token = small.read(words)
+  when last { emit out <- token } else { t = enc.mix(token)   emit extra <- t }
+  emit out <- token if not last
+  loop max few carry x = token while x != stop { emit extra <- x   x = small.step(x) }
+}
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+machine listen {
+  state begin {
+    each words as some, last { run hear(some, last = last) }
+    next done
+  }
+}
+""",
+    ),
+    Toy(
         name="an array of contexts",
         text="""
 walk answer(ids: i64[T]) {
