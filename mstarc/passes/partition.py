@@ -57,10 +57,12 @@ def _refuse_shared(
         for point in points:
             for held in _uses(program, point):
                 users.setdefault(held, {}).setdefault(machine.name, set()).add(_rank(point))
+    reported: set[str] = set()
     for (name, what), machines in sorted(users.items()):
         ranks = sorted(set().union(*machines.values()))
-        if len(machines) < 2 or len(ranks) < 2:
+        if len(machines) < 2 or len(ranks) < 2 or name in reported:
             continue
+        reported.add(name)
         node = next(node for node in program.nodes if node.name == name)
         listed = " and ".join(f"`{machine}`" for machine in machines)
         message = f"`{name}.{what}` is on ranks {', '.join(map(str, ranks))} for {listed}"

@@ -8,9 +8,13 @@ from hypothesis import strategies as st
 
 from mstarc.deployment import parse_devices
 from mstarc.diagnostics import DiagnosticSink
+from mstarc.ir.graph import Program
 from mstarc.ir.interpret import interpret
 from mstarc.ir.text import parse_program, print_program
+from mstarc.ir.verify import verify
 from mstarc.passes import PIPELINE, PassContext, run_pass, run_pipeline
+from mstarc.passes.place import placed_on
+from tests.support.layouts import random_layout
 from tests.support.requests import requests_for
 from tests.support.sound_programs import sound_program
 
@@ -37,6 +41,31 @@ def test_each_pass_keeps_the_meaning_and_repeats_itself(seed: int, placement: st
         if after.walks != program.walks or after.machines != program.machines:
             for request, outcome in zip(requests, expected, strict=True):
                 assert interpret(after, request).is_same_as(outcome), entry.name
+        program = after
+
+
+@settings(max_examples=30, deadline=None)
+@given(SEEDS, SEEDS)
+def test_each_pass_keeps_the_meaning_on_any_layout(seed: int, layout: int) -> None:
+    program = sound_program(seed)
+    context = PassContext(sink=DiagnosticSink())
+    requests = list(requests_for(program, 2, seed))
+    expected = [interpret(program, request) for request in requests]
+    for entry in PIPELINE:
+        if entry.name == "place":
+            after: Program | None = placed_on(program, random_layout(program, layout))
+            assert after is not None
+            verify(after, stage="place")
+            assert placed_on(after, random_layout(program, layout)) == after
+        else:
+            after = run_pass(entry, program, context)
+            if after is None:
+                assert {found.code for found in context.sink.diagnostics} == {"MS0615"}
+                return
+            assert run_pass(entry, after, context) == after
+        assert parse_program(print_program(after)) == after
+        for request, outcome in zip(requests, expected, strict=True):
+            assert interpret(after, request).is_same_as(outcome), entry.name
         program = after
 
 
