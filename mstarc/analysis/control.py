@@ -230,14 +230,7 @@ class _Path:
         match statement:
             case Call():
                 self.simple(statement, where, statement, statement.site)
-            case (
-                Assign()
-                | SetRegister()
-                | Send()
-                | Pull()
-                | Emit()
-                | MarkStream()
-            ):
+            case Assign() | SetRegister() | Send() | Pull() | Emit() | MarkStream():
                 self.simple(statement, where, here, None)
             case Fork(node=node, source=context) | Release(node=node, context=context):
                 home = self.home_of(node, context, where, here)
