@@ -4,6 +4,7 @@ Float32 on a CPU, greedy, the same weights and noise; `tests.support.bagel_refer
 public values once.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,33 @@ def test_pictures_are_the_same_with_the_branches_of_guidance_on_three_ranks(
     for stagger in (0, 2):
         for case, got in zip(CASES, tiny.answer(CASES, stagger=stagger), strict=True):
             _same(got, alone[case.name][0], case)
+
+
+READ_SAID_DRAWN = """
+model: bagel
+devices: 3xcpu
+node_groups:
+  - {node_names: [vit_encoder, vae_encoder, vae_decoder], ranks: [0]}
+  - {node_names: [LLM], ranks: [0], graph_walks: [prefill_text, prefill_vit, prefill_vae]}
+  - {node_names: [LLM], ranks: [1], graph_walks: [decode]}
+  - {node_names: [LLM], ranks: [2], graph_walks: [image_gen]}
+"""
+
+
+def test_words_are_the_same_where_they_are_read_said_and_drawn_on_three_ranks(
+    tmp_path: Path,
+) -> None:
+    """What was read counts for the repetition penalty on the rank that speaks."""
+    sampled = {"temperature": 0.8, "repetition_penalty": 1.4, "max_tokens": 24}
+    cases = [
+        replace(case, options={**case.options, **sampled, "seed": seed})
+        for seed, case in enumerate(case for case in CASES if case.says)
+    ]
+    own = TinyBagel.begin(tmp_path / "one").answer(cases)
+    deployment = SourceFile(path="deployment.yaml", text=READ_SAID_DRAWN)
+    apart = TinyBagel.begin(tmp_path / "three", deployment=deployment).answer(cases)
+    for case, got, wanted in zip(cases, apart, own, strict=True):
+        _same(got, wanted, case)
 
 
 def _same(got: Got, own: Got, case: Case) -> None:

@@ -236,12 +236,13 @@ class Rank0(Rank):
             reads={"denoise": "main"},
             samplers=(
                 Sampler(
+                    name="words",
                     temperature="temperature",
                     repetition_penalty="repetition_penalty",
                     seed="seed",
                 ),
             ),
-            op_sampler={"step": "default"},
+            op_sampler={"text": "words", "step": "words"},
             pages=8192,
             page_tokens=16,
         )
@@ -302,7 +303,7 @@ class Rank0(Rank):
         self.main_no_text.release(slot)
         self.main_no_image.release(slot)
 
-    # machine main, state read                                                 specs/bagel.mstar:170
+    # machine main, state read                                                 specs/bagel.mstar:171
 
     def main_read_enter(self, b: Batch) -> None:
         """Keep what the next step reads"""
@@ -330,7 +331,7 @@ class Rank0(Rank):
     def main_read_then(self, b: Batch) -> None:
         """fork llm.no_text = llm.main"""
 
-    # walk prefill_text                                                        specs/bagel.mstar:118
+    # walk prefill_text                                                        specs/bagel.mstar:119
 
     def main_read_prefill_text_text_prepare(self, b: Batch) -> None:
         self.llm.grow(b, self.main_ids.lengths(b))
@@ -353,7 +354,7 @@ class Rank0(Rank):
         ids = self.main_ids.pack(b)  # i64[T] a request
         self.llm.text(b, ids, context="no_image")
 
-    # machine main, state read                                                 specs/bagel.mstar:170
+    # machine main, state read                                                 specs/bagel.mstar:171
 
     def main_read_image(self, job: Job) -> None:
         """patches, places, px = frontend.image(i)"""
@@ -368,7 +369,7 @@ class Rank0(Rank):
         taken: bool = self.options(slot)["main.read.when"]
         return taken
 
-    # walk prefill_vae                                                         specs/bagel.mstar:130
+    # walk prefill_vae                                                         specs/bagel.mstar:131
 
     def main_read_prefill_vae_encode(self, b: Batch) -> None:
         """emb = vae_encoder.encode(px, seed)"""
@@ -384,7 +385,7 @@ class Rank0(Rank):
         emb = self.main_emb.pack(b)  # bf16[((H // 16) * (W // 16)) + 2, 64] a request
         self.llm.recall(b, emb)
 
-    # walk prefill_vit                                                         specs/bagel.mstar:125
+    # walk prefill_vit                                                         specs/bagel.mstar:126
 
     def main_read_prefill_vit_encode(self, b: Batch) -> None:
         """emb = vit_encoder.encode(patches, places)"""
@@ -401,7 +402,7 @@ class Rank0(Rank):
         emb = self.main_prefill_vit_emb.pack(b)  # bf16[P + 2, 64] a request
         self.llm.see(b, emb)
 
-    # machine main, state read                                                 specs/bagel.mstar:170
+    # machine main, state read                                                 specs/bagel.mstar:171
 
     def main_read_choose_3(self, slot: int) -> bool:
         """when by_text"""
@@ -422,7 +423,7 @@ class Rank0(Rank):
         taken: bool = self.options(slot)["talk"]
         return taken
 
-    # walk open_turn: region open_turn.0                                       specs/bagel.mstar:136
+    # walk open_turn: region open_turn.0                                       specs/bagel.mstar:137
 
     def main_say_open_turn_prepare(self, b: Batch) -> None:
         self.llm.grow(b, 1)
@@ -434,7 +435,7 @@ class Rank0(Rank):
         more = b.more(token != IM_END)  # while token != im_end
         b.emit("reply", token, where=more)
 
-    # walk decode, one pass of its loop: region decode.0                       specs/bagel.mstar:143
+    # walk decode, one pass of its loop: region decode.0                       specs/bagel.mstar:144
 
     def main_say_decode_pass_prepare(self, b: Batch) -> None:
         self.llm.grow(b, 1)
@@ -447,21 +448,21 @@ class Rank0(Rank):
         more = b.more(token != IM_END)  # while token != im_end
         b.emit("reply", token, where=more)
 
-    # machine main, state say                                                  specs/bagel.mstar:189
+    # machine main, state say                                                  specs/bagel.mstar:190
 
     def main_say_choose(self, slot: int) -> bool:
         """next close if wants picture else done"""
         taken: bool = self.options(slot)["main.read.when"]
         return taken
 
-    # walk image_gen                                                           specs/bagel.mstar:147
+    # walk image_gen                                                           specs/bagel.mstar:148
 
     def main_draw_image_gen_noise(self, b: Batch) -> None:
         """x0 = guide.noise(seed, cells)"""
         x = self.guide.noise(b, b.option("seed"), b.option("cells"))
         self.main_x.put(b, x)
 
-    # walk image_gen, one pass of its loop                                     specs/bagel.mstar:150
+    # walk image_gen, one pass of its loop                                     specs/bagel.mstar:151
 
     def main_draw_image_gen_pass(self, slot: int) -> bool:
         """when with_text and t[i] > guide_from and t[i] <= guide_to"""
@@ -469,7 +470,7 @@ class Rank0(Rank):
         taken: bool = self.options(slot)["main.image_gen.when"][number]
         return taken
 
-    # walk image_gen                                                           specs/bagel.mstar:147
+    # walk image_gen                                                           specs/bagel.mstar:148
 
     def main_draw_image_gen_denoise_prepare(self, b: Batch) -> None:
         self.llm.peek(b, self.main_x.lengths(b), advance=1)
@@ -554,7 +555,7 @@ class Rank0(Rank):
         px = self.vae_decoder.decode(b, x, b.option("height"), b.option("width"))
         b.emit("picture", px)
 
-    # walk close_turn: region close_turn.0                                     specs/bagel.mstar:138
+    # walk close_turn: region close_turn.0                                     specs/bagel.mstar:139
 
     def main_close_close_turn_prepare(self, b: Batch) -> None:
         self.llm.grow(b, 1)
@@ -573,7 +574,7 @@ STEPS = (
         nodes=(),
         rows="one",
         then=Enter("main.part", first=MAIN_READ_IS_TEXT, otherwise=MAIN_READ_CHOOSE_4),
-        line=171,
+        line=172,
     ),
     BranchStep(
         id=MAIN_READ_IS_TEXT,
@@ -581,7 +582,7 @@ STEPS = (
         test=Rank0.main_read_is_text,
         yes=MAIN_READ_TEXT,
         no=MAIN_READ_IMAGE,
-        line=173,
+        line=174,
     ),
     HostStep(
         id=MAIN_READ_TEXT,
@@ -589,7 +590,7 @@ STEPS = (
         run=Rank0.main_read_text,
         node="frontend",
         then=MAIN_READ_CHOOSE,
-        line=174,
+        line=175,
     ),
     BranchStep(
         id=MAIN_READ_CHOOSE,
@@ -597,7 +598,7 @@ STEPS = (
         test=Rank0.main_read_choose,
         yes=MAIN_READ_THEN,
         no=MAIN_READ_PREFILL_TEXT_TEXT,
-        line=176,
+        line=177,
     ),
     DeviceStep(
         id=MAIN_READ_THEN,
@@ -607,7 +608,7 @@ STEPS = (
         nodes=("llm",),
         rows="one",
         then=MAIN_READ_PREFILL_TEXT_TEXT,
-        line=176,
+        line=177,
     ),
     DeviceStep(
         id=MAIN_READ_PREFILL_TEXT_TEXT,
@@ -617,7 +618,7 @@ STEPS = (
         nodes=("llm",),
         rows="packed",
         then=MAIN_READ_PREFILL_TEXT_CHOOSE,
-        line=120,
+        line=121,
     ),
     BranchStep(
         id=MAIN_READ_PREFILL_TEXT_CHOOSE,
@@ -625,7 +626,7 @@ STEPS = (
         test=Rank0.main_read_prefill_text_choose,
         yes=MAIN_READ_PREFILL_TEXT_TEXT_2,
         no=MAIN_READ_END,
-        line=121,
+        line=122,
     ),
     DeviceStep(
         id=MAIN_READ_PREFILL_TEXT_TEXT_2,
@@ -635,7 +636,7 @@ STEPS = (
         nodes=("llm",),
         rows="packed",
         then=MAIN_READ_END,
-        line=121,
+        line=122,
     ),
     HostStep(
         id=MAIN_READ_IMAGE,
@@ -643,7 +644,7 @@ STEPS = (
         run=Rank0.main_read_image,
         node="frontend",
         then=MAIN_READ_CHOOSE_2,
-        line=180,
+        line=181,
     ),
     BranchStep(
         id=MAIN_READ_CHOOSE_2,
@@ -651,7 +652,7 @@ STEPS = (
         test=Rank0.main_read_choose_2,
         yes=MAIN_READ_PREFILL_VAE_ENCODE,
         no=MAIN_READ_PREFILL_VIT_ENCODE,
-        line=181,
+        line=182,
     ),
     DeviceStep(
         id=MAIN_READ_PREFILL_VAE_ENCODE,
@@ -660,7 +661,7 @@ STEPS = (
         nodes=("vae_encoder",),
         rows="shaped",
         then=MAIN_READ_PREFILL_VAE_RECALL,
-        line=131,
+        line=132,
     ),
     DeviceStep(
         id=MAIN_READ_PREFILL_VAE_RECALL,
@@ -670,7 +671,7 @@ STEPS = (
         nodes=("llm",),
         rows="packed",
         then=MAIN_READ_PREFILL_VIT_ENCODE,
-        line=132,
+        line=133,
     ),
     DeviceStep(
         id=MAIN_READ_PREFILL_VIT_ENCODE,
@@ -679,7 +680,7 @@ STEPS = (
         nodes=("vit_encoder",),
         rows="shaped",
         then=MAIN_READ_PREFILL_VIT_SEE,
-        line=126,
+        line=127,
     ),
     DeviceStep(
         id=MAIN_READ_PREFILL_VIT_SEE,
@@ -689,7 +690,7 @@ STEPS = (
         nodes=("llm",),
         rows="packed",
         then=MAIN_READ_CHOOSE_3,
-        line=127,
+        line=128,
     ),
     BranchStep(
         id=MAIN_READ_CHOOSE_3,
@@ -697,7 +698,7 @@ STEPS = (
         test=Rank0.main_read_choose_3,
         yes=MAIN_READ_THEN_2,
         no=MAIN_READ_END,
-        line=183,
+        line=184,
     ),
     DeviceStep(
         id=MAIN_READ_THEN_2,
@@ -707,7 +708,7 @@ STEPS = (
         nodes=("llm",),
         rows="one",
         then=MAIN_READ_END,
-        line=183,
+        line=184,
     ),
     DeviceStep(
         id=MAIN_READ_END,
@@ -716,7 +717,7 @@ STEPS = (
         nodes=(),
         rows="one",
         then=Again("main.part", first=MAIN_READ_IS_TEXT, otherwise=MAIN_READ_CHOOSE_4),
-        line=171,
+        line=172,
     ),
     BranchStep(
         id=MAIN_READ_CHOOSE_4,
@@ -724,7 +725,7 @@ STEPS = (
         test=Rank0.main_read_choose_4,
         yes=MAIN_SAY_OPEN_TURN,
         no=MAIN_DRAW_IMAGE_GEN_NOISE,
-        line=187,
+        line=188,
     ),
     DeviceStep(
         id=MAIN_SAY_OPEN_TURN,
@@ -737,7 +738,7 @@ STEPS = (
         buckets=(1, 2, 4, 8, 16),
         emits=("reply",),
         then=Enter("main.decode", first=MAIN_SAY_DECODE_PASS, otherwise=MAIN_SAY_CHOOSE),
-        line=136,
+        line=137,
     ),
     DeviceStep(
         id=MAIN_SAY_DECODE_PASS,
@@ -750,7 +751,7 @@ STEPS = (
         buckets=(1, 2, 4, 8, 16),
         emits=("reply",),
         then=Again("main.decode", first=MAIN_SAY_DECODE_PASS, otherwise=MAIN_SAY_CHOOSE),
-        line=143,
+        line=144,
     ),
     BranchStep(
         id=MAIN_SAY_CHOOSE,
@@ -758,7 +759,7 @@ STEPS = (
         test=Rank0.main_say_choose,
         yes=MAIN_CLOSE_CLOSE_TURN,
         no=MAIN_DONE,
-        line=192,
+        line=193,
     ),
     DeviceStep(
         id=MAIN_DRAW_IMAGE_GEN_NOISE,
@@ -772,7 +773,7 @@ STEPS = (
             first=MAIN_DRAW_IMAGE_GEN_PASS,
             otherwise=MAIN_DRAW_IMAGE_GEN_DECODE,
         ),
-        line=148,
+        line=149,
     ),
     BranchStep(
         id=MAIN_DRAW_IMAGE_GEN_PASS,
@@ -780,7 +781,7 @@ STEPS = (
         test=Rank0.main_draw_image_gen_pass,
         yes=MAIN_DRAW_IMAGE_GEN_SPREAD,
         no=MAIN_DRAW_IMAGE_GEN_DENOISE_4,
-        line=150,
+        line=151,
     ),
     SpreadStep(
         id=MAIN_DRAW_IMAGE_GEN_SPREAD,
@@ -790,7 +791,7 @@ STEPS = (
             MAIN_DRAW_IMAGE_GEN_DENOISE_2_HOP,
             MAIN_DRAW_IMAGE_GEN_CHOOSE,
         ),
-        line=151,
+        line=152,
     ),
     HopStep(
         id=MAIN_DRAW_IMAGE_GEN_DENOISE_2_HOP,
@@ -808,7 +809,7 @@ STEPS = (
         rows="packed",
         passes=("main.image_gen",),
         then=MAIN_DRAW_IMAGE_GEN_JOIN,
-        line=152,
+        line=153,
     ),
     BranchStep(
         id=MAIN_DRAW_IMAGE_GEN_CHOOSE,
@@ -816,7 +817,7 @@ STEPS = (
         test=Rank0.main_draw_image_gen_choose,
         yes=MAIN_DRAW_IMAGE_GEN_DENOISE_3_HOP,
         no=MAIN_DRAW_IMAGE_GEN_JOIN,
-        line=154,
+        line=155,
     ),
     HopStep(
         id=MAIN_DRAW_IMAGE_GEN_DENOISE_3_HOP,
@@ -830,7 +831,7 @@ STEPS = (
         name="main.draw.image_gen.join",
         arrivals=3,
         then=MAIN_DRAW_IMAGE_GEN_CHOOSE_2,
-        line=151,
+        line=152,
     ),
     BranchStep(
         id=MAIN_DRAW_IMAGE_GEN_CHOOSE_2,
@@ -838,7 +839,7 @@ STEPS = (
         test=Rank0.main_draw_image_gen_choose_2,
         yes=MAIN_DRAW_IMAGE_GEN_COMBINE,
         no=MAIN_DRAW_IMAGE_GEN_COMBINE_2,
-        line=156,
+        line=157,
     ),
     DeviceStep(
         id=MAIN_DRAW_IMAGE_GEN_COMBINE,
@@ -847,7 +848,7 @@ STEPS = (
         nodes=("guide",),
         rows="shaped",
         then=MAIN_DRAW_IMAGE_GEN_FOLLOW,
-        line=156,
+        line=157,
     ),
     DeviceStep(
         id=MAIN_DRAW_IMAGE_GEN_COMBINE_2,
@@ -856,7 +857,7 @@ STEPS = (
         nodes=("guide",),
         rows="shaped",
         then=MAIN_DRAW_IMAGE_GEN_FOLLOW,
-        line=156,
+        line=157,
     ),
     DeviceStep(
         id=MAIN_DRAW_IMAGE_GEN_DENOISE_4,
@@ -867,7 +868,7 @@ STEPS = (
         rows="packed",
         passes=("main.image_gen",),
         then=MAIN_DRAW_IMAGE_GEN_FOLLOW,
-        line=161,
+        line=162,
     ),
     DeviceStep(
         id=MAIN_DRAW_IMAGE_GEN_FOLLOW,
@@ -881,7 +882,7 @@ STEPS = (
             first=MAIN_DRAW_IMAGE_GEN_PASS,
             otherwise=MAIN_DRAW_IMAGE_GEN_DECODE,
         ),
-        line=163,
+        line=164,
     ),
     DeviceStep(
         id=MAIN_DRAW_IMAGE_GEN_DECODE,
@@ -892,7 +893,7 @@ STEPS = (
         buckets=(1,),
         emits=("picture",),
         then=MAIN_DONE,
-        line=165,
+        line=166,
     ),
     DeviceStep(
         id=MAIN_CLOSE_CLOSE_TURN,
@@ -904,7 +905,7 @@ STEPS = (
         region="close_turn.0",
         buckets=(1, 2, 4, 8, 16),
         then=MAIN_DRAW_IMAGE_GEN_NOISE,
-        line=138,
+        line=139,
     ),
     DoneStep(id=MAIN_DONE, machine="main"),
 )

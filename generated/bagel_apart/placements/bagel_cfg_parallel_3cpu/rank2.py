@@ -65,12 +65,13 @@ class Rank2(Rank):
             reads={"denoise": "main"},
             samplers=(
                 Sampler(
+                    name="words",
                     temperature="temperature",
                     repetition_penalty="repetition_penalty",
                     seed="seed",
                 ),
             ),
-            op_sampler={"step": "default"},
+            op_sampler={"text": "words", "step": "words"},
             pages=4096,
             page_tokens=16,
         )
@@ -91,7 +92,7 @@ class Rank2(Rank):
         self.main_x.release(slot)
         self.main_no_image.release(slot)
 
-    # walk image_gen                                                           specs/bagel.mstar:147
+    # walk image_gen                                                           specs/bagel.mstar:148
 
     def main_draw_image_gen_denoise_3_prepare(self, b: Batch) -> None:
         self.llm.peek(b, self.main_x.lengths(b), context="no_image", advance=1)
@@ -115,7 +116,7 @@ STEPS = (
         rows="packed",
         passes=("main.image_gen",),
         then=MAIN_DRAW_IMAGE_GEN_JOIN_HOP,
-        line=154,
+        line=155,
     ),
     HopStep(id=MAIN_DRAW_IMAGE_GEN_JOIN_HOP, rank=0, step=32, values=("main_no_image",)),
 )
