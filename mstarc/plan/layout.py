@@ -318,7 +318,8 @@ class Numbering:
         region = self._region(draft)
         # Requests of one call have one shape: alone, where the values that come in do not tell.
         unknown = any(
-            has_unknown_dim(result.type)
+            # What is `receptive` makes equally much of equal chunks.
+            (has_unknown_dim(result.type) and signatures.op(call).receptive is None)
             or (signatures.rows(call) == "shaped" and has_request_dim(result.type))
             for call in calls
             for result in signatures.op(call).results

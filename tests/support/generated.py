@@ -42,7 +42,11 @@ SHIPPED: tuple[Shipped, ...] = (
         spec="specs/voice_chat.mstar",
         placements=("cpu", "2xcpu", "3xcpu"),
     ),
-    Shipped(name="qwen3_omni", spec="specs/qwen3_omni.mstar", placements=("2xH200",)),
+    Shipped(
+        name="qwen3_omni",
+        spec="specs/qwen3_omni.mstar",
+        deployments=("specs/deployments/qwen3omni_2gpu.yaml",),
+    ),
     Shipped(name="bagel", spec="specs/bagel.mstar", placements=("1xH200",)),
     Shipped(
         name="orpheus_layouts",

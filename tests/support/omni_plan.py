@@ -1,6 +1,5 @@
 """Qwen3-Omni's compiled plan at tiny sizes, on real ranks in this process, over given weights."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,28 +22,36 @@ from tests.runtime.rig import Collected, nowhere
 from tests.support.omni_reference import ROOT, TINY
 
 SPEC = ROOT / "specs" / "qwen3_omni.mstar"
-_NODES = ("audio_encoder", "vision_encoder", "thinker", "talker", "predictor", "code2wav")
 _UNDER = {
     "audio_encoder": "thinker.audio_tower.",
     "vision_encoder": "thinker.visual.",
     "thinker": "thinker.",
-    "talker": "",
-    "predictor": "talker.",
+    "talker": "talker.",
+    "predictor": "talker.code_predictor.",
     "code2wav": "code2wav.",
 }
 
 
-def compile_tiny(folder: Path, weights: Path, placements: Sequence[str] = ("cpu",)) -> Path:
-    """The plan's folder; every device node has its weights in the folder `weights`."""
+def compile_tiny(
+    folder: Path,
+    weights: Path,
+    placements: Sequence[str] = ("cpu",),
+    deployments: Mapping[str, str] = {},
+) -> Path:
+    """The plan's folder; every device node has its weights in the folder `weights`.
+
+    `deployments` are texts by name.
+    """
     sizes = yaml.safe_load(TINY.read_text())
-    for node in _NODES:
-        sizes["weights"][node] = {"source": str(weights), "under": _UNDER[node]}
-    # What the spec says of sizes is of the public checkpoint.
-    text = re.sub(r" size [\d.]+ GB", "", SPEC.read_text())
+    for node, under in _UNDER.items():
+        sizes["weights"][node] = {"source": str(weights), "under": under}
     outcome = driver.compile_spec(
-        SourceFile(path="qwen3_omni.mstar", text=text),
+        SourceFile(path="qwen3_omni.mstar", text=SPEC.read_text()),
         CompileOptions(
             placements=tuple(placements),
+            deployments=tuple(
+                SourceFile(path=f"{name}.yaml", text=text) for name, text in deployments.items()
+            ),
             sizes=SourceFile(path="tiny.yaml", text=yaml.safe_dump(sizes)),
         ),
     )

@@ -52,7 +52,8 @@ def load(
 ) -> None:
     """Fill every parameter and mapped buffer of `module` from `folder`, in place.
 
-    `under` is the prefix of the module's tensors in the checkpoint. Parameters on the meta device
+    `under` is the prefix of the module's tensors in the checkpoint; a name that begins with `/` is
+    whole without it. Parameters on the meta device
     are made on `device` (the CPU if it is None).
     """
     wanted = weight_map(module)
@@ -62,12 +63,13 @@ def load(
             path: stack.enter_context(_open(path, folder))
             for path in dict.fromkeys([*_shard_paths(folder), *extra])
         }
-        where = {
-            name.removeprefix(under): (shard, name)
+        whole = {
+            name: (shard, name)
             for shard in shards.values()
             for name in shard.keys()  # noqa: SIM118 - a safetensors file is no mapping
-            if name.startswith(under)
         }
+        where = {n.removeprefix(under): at for n, at in whole.items() if n.startswith(under)}
+        where |= {f"/{name}": at for name, at in whole.items()}
         _check_left_over(module, wanted, where, folder)
         held = portions(module)
         for own, names in wanted.items():

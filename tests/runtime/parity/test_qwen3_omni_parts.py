@@ -80,7 +80,7 @@ def test_the_thinker(reference: Reference) -> None:
 
 @torch.inference_mode()
 def test_the_code_predictor(reference: Reference) -> None:
-    predictor = built(CodePredictor, reference, "talker.")
+    predictor = built(CodePredictor, reference, "talker.code_predictor.")
     talker = reference.model.talker
     past, code = torch.randn(2, 48), torch.tensor([3, 17])
     rows = torch.stack([past, talker.model.codec_embedding(code)], dim=1)
@@ -96,7 +96,7 @@ def test_the_code_predictor(reference: Reference) -> None:
 
 @torch.inference_mode()
 def test_the_talker(reference: Reference) -> None:
-    talker = built(Talker, reference, "")
+    talker = built(Talker, reference, "talker.")
     theirs = reference.model.talker
     past: list[torch.Tensor] = []
     h = torch.randn(7, 64)
@@ -147,7 +147,7 @@ def test_code2wav_in_chunks_is_code2wav_at_once(reference: Reference) -> None:
 
 def test_weights_left_out_are_noticed(reference: Reference, tmp_path: Path) -> None:
     config = read_config(reference.folder)
-    for kind, under in ((Thinker, "thinker."), (Talker, "")):
+    for kind, under in ((Thinker, "thinker."), (Talker, "talker.")):
         module = kind.build(config, dtype=torch.float32, device=torch.device("meta"))
         load(module, reference.folder, under=under)
         assert not any(parameter.is_meta for parameter in module.parameters())

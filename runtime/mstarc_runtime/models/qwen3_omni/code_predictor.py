@@ -51,15 +51,15 @@ class CodePredictor(nn.Module):
 
     def weight_map(self) -> Mapping[str, Names]:
         """Own parameter → tensors of the checkpoint, several being concatenated on dim 0."""
-        stack = self.stack.weight_map("code_predictor.model.")
+        stack = self.stack.weight_map("model.")
         rest = range(self.groups - 1)
         return {
             **{f"stack.{own}": names for own, names in stack.items()},
             "embedding.weight": (
-                "model.codec_embedding.weight",
-                *(f"code_predictor.model.codec_embedding.{group}.weight" for group in rest),
+                "/talker.model.codec_embedding.weight",
+                *(f"model.codec_embedding.{group}.weight" for group in rest),
             ),
-            "heads": tuple(f"code_predictor.lm_head.{group}.weight" for group in rest),
+            "heads": tuple(f"lm_head.{group}.weight" for group in rest),
         }
 
     def prime(self, ctx: KVContext, past: Tensor) -> None:

@@ -97,21 +97,21 @@ class Talker(nn.Module):
     def weight_map(self) -> Mapping[str, Names]:
         """Own parameter → tensors of the checkpoint, several being concatenated on dim 0."""
         projections = {
-            name: f"talker.{name}"
+            name: name
             for name, _ in self.named_parameters()
             if name.startswith(("text_projection.", "hidden_projection."))
         }
-        stack = self.stack.weight_map("talker.model.")
+        stack = self.stack.weight_map("model.")
         return {
             **projections,
             **{f"stack.{own}": names for own, names in stack.items()},
-            "words_embedding.weight": "thinker.model.embed_tokens.weight",
-            "code_embedding.weight": "talker.model.codec_embedding.weight",
+            "words_embedding.weight": "/thinker.model.embed_tokens.weight",
+            "code_embedding.weight": "model.codec_embedding.weight",
             "rest_embedding.weight": tuple(
-                f"talker.code_predictor.model.codec_embedding.{group}.weight"
+                f"code_predictor.model.codec_embedding.{group}.weight"
                 for group in range(self.groups - 1)
             ),
-            "head.weight": "talker.codec_head.weight",
+            "head.weight": "codec_head.weight",
         }
 
     def prefill(self, ctx: KVContext, h: Tensor, media: Tensor, place: Tensor) -> Tensor:
