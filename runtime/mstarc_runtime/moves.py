@@ -45,7 +45,7 @@ class Mover:
         contexts = [
             Travelling(node, luggage.context, _packed(luggage.rows, frames), luggage.position)
             for node, context in hop.contexts
-            for luggage in pick_up(parts.kv[node], slot, context)
+            for luggage in self._picked_up(slot, node, context)
         ]
         live = worker.live[slot]
         streams: dict[str, Ring | Outbox] = {**parts.rings, **parts.outboxes}
@@ -70,6 +70,16 @@ class Mover:
         worker.mailbox.send(live.where[hop.rank], message, frames)
         if contexts:
             self.pages_freed()
+
+    def _picked_up(self, slot: int, node: str, context: str) -> Iterator[Luggage]:
+        """What a slot has here of a context. Where the node is not, as it came."""
+        if node in self._worker.parts.kv:
+            yield from pick_up(self._worker.parts.kv[node], slot, context)
+            return
+        live = self._worker.live[slot]
+        kept = live.passing
+        live.passing = [item for item in kept if not _is_of(item, node, context)]
+        yield from (luggage for owner, luggage in kept if _is_of((owner, luggage), node, context))
 
     def arrive(self, parcel: Parcel, slot: int) -> None:
         """Takes in a machine of a live request, or lets it wait for pages."""
@@ -103,10 +113,14 @@ class Mover:
         frames = iter(parcel.frames)
         values = [(name, _unpacked(shape, frames)) for name, shape in message.values]
         landed: list[Travelling] = []
+        passing: list[tuple[str, Luggage]] = []
         try:
             for one in message.contexts:
                 rows = _unpacked(one.shape, frames)
                 luggage = Luggage(context=one.context, rows=rows, position=one.position)
+                if one.node not in parts.kv:
+                    passing.append((one.node, luggage))
+                    continue
                 put_down(parts.kv[one.node], slot, luggage)
                 landed.append(one)
         except OutOfPages:
@@ -116,6 +130,7 @@ class Mover:
         except ContextError as error:
             worker.fail(slot, error, None)
             return True
+        worker.live[slot].passing += passing
         for name, value in values:
             holder = parts.registers.get(name) or parts.values.get(name) or parts.collectors[name]
             holder.write(slot, value)
@@ -143,6 +158,11 @@ class Mover:
         for name, left in message.left.items():
             if name in parts.passes_left:
                 parts.passes_left[name].set(slot, left)
+
+
+def _is_of(item: tuple[str, Luggage], node: str, context: str) -> bool:
+    """Whether luggage is of a context, or of one of its array."""
+    return item[0] == node and item[1].context.partition("[")[0] == context
 
 
 def _packed(value: object, frames: list[Frame]) -> Shape:

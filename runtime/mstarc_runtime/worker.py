@@ -22,6 +22,7 @@ from mstarc_runtime.courier import RankCourier
 from mstarc_runtime.engine.builder import RankBuilder, RankParts, TorchOps
 from mstarc_runtime.engine.eager import Executor
 from mstarc_runtime.engine.host import HostPool
+from mstarc_runtime.engine.travel import Luggage
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.grouping import Connect, Groups
 from mstarc_runtime.kvcache.errors import ContextFull
@@ -63,7 +64,8 @@ class LiveRequest:
 
     `sent`, `marks` and `left` are what its machines that came from other ranks have brought along:
     items and marks sent to streams, passes left of loops. A machine that moves on takes them with
-    it. `where` gives the process of each rank.
+    it, and so it does the contexts in `passing`, of nodes that are not here. `where` gives the
+    process of each rank.
     """
 
     slot: int
@@ -75,6 +77,7 @@ class LiveRequest:
     sent: dict[str, int] = field(default_factory=dict)
     marks: dict[str, int] = field(default_factory=dict)
     left: dict[str, int] = field(default_factory=dict)
+    passing: list[tuple[str, Luggage]] = field(default_factory=list)
     jobs: int = 0
     is_ending: bool = False
     is_released: bool = False

@@ -164,6 +164,7 @@ def make_rig(
     groups: Sequence[tuple[int, ...]] = (),
     slots: int = 4,
     high_water_mark: int = HIGH_WATER_MARK,
+    without: int | None = None,
 ) -> Rig:
     placed = steps(reads, writes, tells)
     leaders = {group[0]: group for group in groups}
@@ -174,7 +175,8 @@ def make_rig(
         more = {"pages": pages[min(number, 2)], "group": members.get(number, ())}
         if number in placed:
             assert number not in members or number in leaders
-            ranks.append((type("Placed", (Talk,), more), placed[number]))
+            base = Bystander if number == without else Talk
+            ranks.append((type("Placed", (base,), more), placed[number]))
         else:
             ranks.append((type("Follower", (Follower,), more), ()))
     return Rig(
@@ -208,6 +210,24 @@ class Follower(Talk):
 
     def release(self, slot: int) -> None:
         self.lm.release(slot)
+
+
+class Bystander(Talk):
+    """A rank without the node, through which its contexts pass."""
+
+    def build(self, b: Builder) -> None:
+        class Quiet:
+            def kv_cache(self, name: str, **given: Any) -> Any:
+                return None
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(b, name)
+
+        super().build(Quiet())
+
+    def release(self, slot: int) -> None:
+        self.host.release(slot)
+        self.ids.release(slot)
 
 
 def ask(rig: Rig, count: int = 4) -> list[Collected]:
@@ -256,6 +276,14 @@ def test_parts_of_a_group_give_and_take_their_heads(
         for _ in range(20):
             rig.turn()
     assert not rig.errors
+    assert [one.values for one in made] == [one.values for one in whole()]
+    rig.check_clean()
+
+
+@pytest.mark.parametrize("places", [(0, 1, 2), (2, 0, 1)])
+def test_contexts_pass_through_a_rank_without_their_node(places: tuple[int, int, int]) -> None:
+    rig = make_rig(*places, without=places[2])
+    made = ask(rig)
     assert [one.values for one in made] == [one.values for one in whole()]
     rig.check_clean()
 
