@@ -267,7 +267,21 @@ def _hop_table(placed: PlacedPlan) -> tuple[str, ...]:
         "is on one rank at a time: a hop in a loop takes it in the first pass, unless another hop "
         "brings it back."
     )
-    return (*table(head, rows), "", note)
+    return (*table(head, rows), "", note, *_to_and_fro([(rank.rank, hop) for rank, hop in hops]))
+
+
+def _to_and_fro(hops: list[tuple[int, HopPlan]]) -> tuple[str, ...]:
+    """A line for each context that hops take both ways between two ranks."""
+    ways: dict[tuple[str, str], set[tuple[int, int]]] = {}
+    for rank, hop in hops:
+        for held in hop.contexts:
+            ways.setdefault(held, set()).add((rank, hop.rank))
+    lines = []
+    for (node, what), found in sorted(ways.items()):
+        for one, other in sorted(way for way in found if way[::-1] in found and way[0] < way[1]):
+            if not what.startswith("sampler:"):
+                lines.append(f"`{node}.{what}` goes to and fro between ranks {one} and {other}.")
+    return ("", *lines) if lines else ()
 
 
 def _memory(placed: PlacedPlan) -> tuple[str, ...]:
