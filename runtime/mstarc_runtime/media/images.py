@@ -11,7 +11,7 @@ from mstarc_runtime.errors import RuntimeFailure
 
 
 def read_image(content: bytes) -> Image.Image:
-    """An image of three colours, upright; what is clear in it is white. Fails with MS9216."""
+    """An image of three colours, upright; what is clear in it is white. Fails with MS9206."""
     try:
         opened = ImageOps.exif_transpose(Image.open(BytesIO(content)))
         if opened.mode == "RGB":
@@ -25,10 +25,13 @@ def read_image(content: bytes) -> Image.Image:
     # The library raises SyntaxError for broken PNG chunks and ValueError for broken headers.
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
         raise RuntimeFailure(
-            "MS9216", "a file is no image that can be read", notes=[str(error)]
+            "MS9206",
+            "an image can't be read",
+            notes=[f"the picture library says: {str(error).strip().rstrip('.')}"],
+            helps=["png, jpeg, webp and gif are read"],
         ) from error
     except Image.DecompressionBombError as error:
-        raise RuntimeFailure("MS9216", "an image is too large", notes=[str(error)]) from error
+        raise RuntimeFailure("MS9206", "an image is too large", notes=[str(error)]) from error
 
 
 def png_bytes(pixels: NDArray[Any]) -> bytes:

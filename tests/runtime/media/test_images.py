@@ -51,7 +51,7 @@ def test_images_are_upright() -> None:
 def test_what_is_no_image_is_refused(content: bytes) -> None:
     with pytest.raises(RuntimeFailure) as caught:
         read_image(content)
-    assert caught.value.code == "MS9216"
+    assert caught.value.code == "MS9206"
 
 
 def _answer(folder: Path) -> Answer:

@@ -8,11 +8,13 @@ from io import BytesIO
 import numpy as np
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file
 from torch import Tensor
 
 from mstarc_runtime.engine.context import StatelessContext
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.models import bagel
 from mstarc_runtime.models.bagel import Frontend
 from mstarc_runtime.models.bagel.sizes import Bounds
 from mstarc_runtime.plan_api import Maybe, Media
@@ -65,9 +67,9 @@ def test_clear_images_stand_on_white() -> None:
 
 
 def test_what_is_no_image_is_refused() -> None:
-    with pytest.raises(RuntimeFailure, match="no image") as caught:
+    with pytest.raises(RuntimeFailure, match="can't be read") as caught:
         _frontend().image(Media(kind="image", content=b"not an image"))
-    assert caught.value.code == "MS9216"
+    assert caught.value.code == "MS9206"
 
 
 def test_turn_is_text_between_marks() -> None:
@@ -152,3 +154,24 @@ def test_drawings_begin_with_a_noise_of_the_seed() -> None:
     values = noise[:, 1:-1].numpy()
     assert abs(float(np.mean(values))) < 0.05 and abs(float(np.std(values)) - 1.0) < 0.05
     assert not noise[:, 0].any() and not noise[:, -1].any()
+
+
+@pytest.mark.parametrize(
+    ("class_name", "node", "millions"),
+    [
+        ("MixtureOfTransformers", "llm", 14_170.2),
+        ("VisionTower", "vit_encoder", 437.1),
+        ("VaeEncoder", "vae_encoder", 63.0),
+        ("VaeDecoder", "vae_decoder", 49.5),
+        ("Guidance", "guide", 0.0),
+    ],
+)
+def test_full_sizes_are_the_public_ones(class_name: str, node: str, millions: float) -> None:
+    text = (ROOT / "specs/random/bagel.yaml").read_text(encoding="utf-8")
+    config = yaml.safe_load(text)["weights"][node]["config"]
+    made = getattr(bagel, class_name).build(
+        config, dtype=torch.bfloat16, device=torch.device("meta")
+    )
+    count = sum(parameter.numel() for parameter in made.parameters()) / 1e6
+    assert round(count, 1) == millions
+    assert set(made.weight_map()) == {name for name, _ in made.named_parameters()}

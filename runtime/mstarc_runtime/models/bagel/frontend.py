@@ -70,7 +70,7 @@ class Frontend:
     def image(self, part: Media) -> tuple[Tensor, Tensor, Tensor]:
         """Patches f32[P, 588], their places i64[P], and pixels f32[3, H, W] in -1 .. 1.
 
-        Fails with MS9216 where the file is no image, or too long and narrow for the model.
+        Fails with MS9206 where the file is no image, or too long and narrow for the model.
         """
         drawn = self._drawn.fitted(read_image(part.content))
         # The public code fits it once more, which changes sides that exceed the bounds still.
@@ -79,7 +79,7 @@ class Frontend:
         rows, columns = seen.shape[1] // self._patch, seen.shape[2] // self._patch
         if rows > self._side or columns > self._side:
             raise RuntimeFailure(
-                "MS9216",
+                "MS9206",
                 f"an image of {columns} x {rows} patches is too long for the model",
                 notes=[f"it sees {self._side} patches of {self._patch} pixels along a side"],
             )
