@@ -34,7 +34,7 @@ from mstarc.plan.signatures import Signatures
 from mstarc.plan.step_facts import defined_in, passes_of, tables_in, used_in
 
 if TYPE_CHECKING:
-    from mstarc.plan.layout import MachineFlow
+    from mstarc.plan.settle import MachineFlow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,30 +1,22 @@
 """Number the steps of all machines of one placement, and find what each rank holds.
 
-Where an edge leads to a step of another rank, a hop step is put on the edge's own rank; all values
-that are alive there travel. A value that outlives a step gets a register (of fixed size, at most
-64 KiB a request or used in a capture region), one object a slot (`values`), or a collector.
+Where an edge leads to a step of another rank, a hop step is put on the edge's own rank (`hops`).
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
-from mstarc.analysis.bounds import upper_bound
 from mstarc.diagnostics import InternalError
 from mstarc.ir.decisions import Placement, Region
-from mstarc.ir.graph import Machine, Program
+from mstarc.ir.graph import Program
 from mstarc.plan.actions import CallOp, PullItem
 from mstarc.plan.draft import Draft, Goto, Label
 from mstarc.plan.flatten import Flattener
 from mstarc.plan.holdings import Holdings, rank_plan
-from mstarc.plan.hops import Hops, Way, way
+from mstarc.plan.hops import Way, way
 from mstarc.plan.lanes import lanes_of
-from mstarc.plan.liveness import Flow, apply_names, coalesce
-from mstarc.plan.naming import attribute, step_names, variable_names
 from mstarc.plan.plan import (
     BranchPlan,
     DonePlan,
-    Grow,
     HopPlan,
     JoinPlan,
     LoopTarget,
@@ -36,18 +28,15 @@ from mstarc.plan.plan import (
     Section,
     SpreadPlan,
     Step,
-    Storage,
     StreamPlan,
     Target,
-    Variable,
 )
-from mstarc.plan.refuse import not_built
+from mstarc.plan.settle import MachineFlow, settle
 from mstarc.plan.signatures import (
     Signatures,
     has_request_dim,
     has_unknown_dim,
     static_bytes,
-    where_there,
 )
 from mstarc.plan.step_facts import (
     defined_in,
@@ -60,124 +49,6 @@ from mstarc.plan.step_facts import (
     used_in,
     why_eager,
 )
-
-REGISTER_BYTES = 64 * 1024
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class MachineFlow:
-    """One machine after cutting: its steps, their names, and its variables."""
-
-    machine: Machine
-    flattener: Flattener
-    flow: Flow
-    names: dict[Draft, str]
-    variables: dict[str, Variable]
-    hops: Hops
-
-    def kept(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Those variables that outlive a step."""
-        return tuple(n for n in names if self.variables[n].storage != "local")
-
-
-def settle(flattener: Flattener, program: Program) -> MachineFlow:
-    """Merge copies, drop steps that are left empty, and find what outlives a step."""
-    drafting = flattener.drafting
-    flow = Flow(drafting.drafts, drafting.bound, drafting.forward)
-    flow.solve()
-    for name in flattener.optional:
-        if any(name in alive for alive in flow.live_in.values()):
-            raise not_built(
-                "a value that may be none, used in another step than its `pull`,",
-                flattener.machine.span,
-                f"`{name}` is kept between steps",
-            )
-    merged = coalesce(flow, flattener.types, frozenset(flattener.loops.collectors))
-    groups: dict[str, list[str]] = {}
-    for name, group in merged.items():
-        groups.setdefault(group, []).append(name)
-    names = variable_names(
-        flattener.machine.name,
-        groups,
-        flattener.hints,
-        flattener.loops.carried,
-        _attributes(program),
-    )
-    apply_names(flow.drafts, {name: names[group][0] for name, group in merged.items()})
-    _drop_empty(flow)
-    flow.solve()
-
-    bounds = {
-        names[merged[name]][0]: upper_bound(program, bound)
-        for name, bound in flattener.loops.collectors.items()
-    }
-    if None in bounds.values():
-        raise not_built(
-            "a loop that collects without a largest bound",
-            flattener.machine.span,
-            remedy="give the option in its bound a range: `opt n : int = 10 in 1 .. 100`",
-        )
-    alive: frozenset[str] = frozenset().union(*flow.live_in.values())
-    captured = _captured(flow, program)
-    signatures = Signatures(program)
-    # Page tables are the host's: it must know by how much positions move.
-    advances = {
-        grow.advance
-        for draft in flow.drafts
-        for grow in prepares_of(tuple(draft.actions), signatures)
-        if isinstance(grow, Grow)
-    }
-    variables = {}
-    for group, (name, local) in names.items():
-        type_ = where_there(flattener.types[group])
-        size = static_bytes(type_)
-        storage: Storage = "local"
-        if name in bounds:
-            storage = "collector"
-        elif name in advances:
-            storage = "values"
-        elif name in alive:
-            fits = size is not None and (size <= REGISTER_BYTES or name in captured)
-            storage = "register" if fits else "values"
-        variables[name] = Variable(
-            name=name, local=local, type=type_, storage=storage, capacity=bounds.get(name)
-        )
-    return MachineFlow(
-        machine=flattener.machine,
-        flattener=flattener,
-        flow=flow,
-        names=step_names(flow.drafts),
-        variables=variables,
-        hops=Hops(program, flow),
-    )
-
-
-def _captured(flow: Flow, program: Program) -> frozenset[str]:
-    """Variables of steps in regions: a graph has them in one place."""
-    held = {site for region in program.regions for site in region.sites}
-    found: set[str] = set()
-    for draft in flow.drafts:
-        if any(call.site in held for call in draft.calls):
-            actions = tuple(draft.actions)
-            found.update(used_in(actions), defined_in(actions))
-    return frozenset(found)
-
-
-def _attributes(program: Program) -> frozenset[str]:
-    """The attributes of nodes, streams and config lists on a rank."""
-    names = [node.name for node in program.nodes]
-    names += [lane.name for stream in program.streams for lane in lanes_of(stream)]
-    names += [name for name, _ in program.config] + [table.name for table in program.tables]
-    return frozenset(map(attribute, names))
-
-
-def _drop_empty(flow: Flow) -> None:
-    """Steps that do nothing any more are stepped over."""
-    for draft in list(flow.drafts):
-        if draft.kind == "device" and not draft.actions and isinstance(draft.then, Goto):
-            if draft.reads or flow.at(draft.then.target) is draft:
-                continue
-            flow.skip(draft, draft.then.target)
 
 
 class Numbering:
