@@ -51,14 +51,13 @@ def choose(
     None where even without a limit of memory there is no layout: the program has no device node.
     """
     table = cost_table(program, devices, limits, measured=measured, profile=profile, mix=mix)
-    hosts = [node.name for node in program.nodes if node.engine == "host"]
     requests = limits.requests if table.mix.batch is None else table.mix.batch
-    model = model_of(table, hosts, requests)
+    model = model_of(program, table, requests)
     if not model.problem.pieces:
         return None
     while not (found := search(model.problem, objective, keep=keep)) and requests > 1:
         requests //= 2
-        model = model_of(table, hosts, requests)
+        model = model_of(program, table, requests)
     if not found:
         requests = 0
         tries = (search(problem, objective) for problem in _roomier(model.problem))

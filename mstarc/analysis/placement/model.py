@@ -10,10 +10,12 @@ expected, and for one at its longest.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
+from mstarc.analysis.control import control_path
 from mstarc.analysis.cost_table import CallCost, CostTable
 from mstarc.analysis.memory import RESERVE
 from mstarc.analysis.placement.problem import Edge, Option, Piece, Problem, Supply
 from mstarc.deployment import DeviceKind
+from mstarc.ir.graph import Call, Program
 from mstarc.records import dataclass
 
 # Passes a request above which a call counts as one of a loop.
@@ -33,18 +35,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A problem, and the part of the program that each of its pieces stands for, by name."""
+    """A problem, and the part of the program that each of its pieces stands for, by name.
+
+    `flow` has the names in the order in which a request reaches them.
+    """
 
     problem: Problem
+    flow: tuple[str, ...]
     parts: Mapping[str, Part] = field(default_factory=dict)
 
 
-def model_of(table: CostTable, hosts: Iterable[str], requests: int) -> Model:
-    """The numbers of a program whose table this is, for so many requests at once on each copy.
-
-    `hosts` are its host nodes.
-    """
-    skipped = set(hosts)
+def model_of(program: Program, table: CostTable, requests: int) -> Model:
+    """The numbers of a program whose table this is, for so many requests at once on each copy."""
+    skipped = {node.name for node in program.nodes if node.engine == "host"}
     parts = [part for node in table.order if node not in skipped for part in _parts_of(node, table)]
     at = {call.site: part.name for part in parts for call in part.calls}
     at |= _hosts_at(table, at)
@@ -91,7 +94,25 @@ def model_of(table: CostTable, hosts: Iterable[str], requests: int) -> Model:
             for kind in kinds
         ),
     )
-    return Model(problem=problem, parts={part.name: part for part in parts})
+    return Model(
+        problem=problem,
+        flow=tuple(dict.fromkeys(at[site] for site in _flow(program) if site in at)),
+        parts={part.name: part for part in parts},
+    )
+
+
+def _flow(program: Program) -> list[str]:
+    """The sites of calls, of a machine that sends a stream before those of one that reads it."""
+    left = {machine.name: machine for machine in program.machines}
+    sites: list[str] = []
+    while left:
+        waits = {s.consumer for s in program.streams if s.producer in left and s.consumer in left}
+        # Machines that read from one another in a circle go by name.
+        name = min(set(left) - waits or left)
+        points = control_path(program, left.pop(name))
+        calls = [point.statement for point in points if isinstance(point.statement, Call)]
+        sites += [call.site for call in calls]
+    return sites
 
 
 # Pieces

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from mstarc.analysis.placement.problem import Home, Piece, Problem
+from mstarc.analysis.placement.problem import Home, Objective, Piece, Problem
 
 
-def ordered(problem: Problem) -> tuple[Piece, ...]:
+def ordered(problem: Problem, objective: Objective) -> tuple[Piece, ...]:
     """The heaviest first; of alike pieces, the one whose neighbours are heavier; then by name."""
-    own = {piece.name: _numbers(problem, piece) for piece in problem.pieces}
+    own = {piece.name: _numbers(problem, piece, objective) for piece in problem.pieces}
     near: dict[str, list[tuple[float, float, tuple[float, ...]]]] = {name: [] for name in own}
     for edge in problem.edges:
         near[edge.a].append((-edge.lost_s, -edge.busy_s, own[edge.b]))
@@ -15,12 +15,15 @@ def ordered(problem: Problem) -> tuple[Piece, ...]:
     return tuple(sorted(problem.pieces, key=lambda p: (own[p.name], sorted(near[p.name]), p.name)))
 
 
-def _numbers(problem: Problem, piece: Piece) -> tuple[float, ...]:
+def _numbers(problem: Problem, piece: Piece, objective: Objective) -> tuple[float, ...]:
     options = sorted(piece.busy_s, key=lambda option: (option.tp, option.kind))
     numbers: list[float] = []
     for option in options:
         size = sum(problem.bytes_of[thing, option] for thing in piece.holds)
-        numbers += [-piece.busy_s[option], -piece.alone_s[option], -float(size)]
+        seconds = [-piece.busy_s[option], -piece.alone_s[option]]
+        if objective == "latency":
+            seconds.reverse()
+        numbers += [*seconds, -float(size)]
     return tuple(numbers)
 
 

@@ -63,6 +63,15 @@ class Partial:
             for thing in piece.holds:
                 size = min(problem.bytes_of[thing, o] * o.tp for o in piece.busy_s)
                 self.least_bytes[thing] = min(size, self.least_bytes.get(thing, size))
+        self.most_ranks = min(problem.most_ranks, sum(part.count for part in problem.supply))
+        self.least_alone = {
+            piece.name: (
+                min(seconds * option.tp for option, seconds in piece.alone_s.items()),
+                min(piece.alone_s.values()),
+            )
+            for piece in order
+        }
+        self.least_busy = {piece.name: min(piece.busy_s.values()) for piece in order}
         # Of all pieces: the least, replaced by what is when a piece is placed.
         self.path: dict[str, float] = {}
         for piece in order:
@@ -117,7 +126,7 @@ class Partial:
         ]
         copies = copies_of(sets, supply, "throughput")
         assert copies is not None, "more ranks than devices"
-        period = max(self.work / self.power, period_of(sets, copies))
+        period = max(self.work / self.power, period_of(sets, copies), self._period_to_come())
         further = missing * self.least_price
         price = max(self.least_price, sum(supply[kind].price for kind in kinds) + further)
         latency = self._latency()
@@ -127,6 +136,13 @@ class Partial:
         stepwise = least_cost(sets, supply, further, MOST_STEPS)
         cost = max(self.priced, stepwise)
         return (exact(cost), *key_of("cost", 0.0, latency, price)[1:])
+
+    def _period_to_come(self) -> float:
+        """The heaviest of the pieces that are to come goes to some rank, with some copies."""
+        left = [busy for name, busy in self.least_busy.items() if name not in self.homes]
+        spare = sum(part.count for part in self.problem.supply) - len(self.load)
+        beside = 0.0 if spare or not self.load else min(self.load)
+        return (beside + max(left, default=0.0)) / (1 + spare) if left else 0.0
 
     def _missing_ranks(self) -> int:
         """Ranks that must be added for what has no memory yet."""
@@ -145,7 +161,13 @@ class Partial:
             missing = [min(p.aside_s.values()) for p in pieces if p.name not in self.homes]
             longest = longest_branch(placed, self.homes) if placed else 0.0
             path[pieces[0].machine] += max(longest, *missing, 0.0)
-        return max(*self.alone, *path.values(), 0.0)
+        # What is to come goes to some rank, beside what is there if no rank can be added.
+        left = [self.least_alone[name] for name in self.least_alone if name not in self.homes]
+        total = sum(self.alone) + sum(seconds for seconds, _ in left)
+        full = len(self.load) == self.most_ranks
+        beside = min(self.alone) if full else 0.0
+        heaviest = max((seconds for _, seconds in left), default=0.0)
+        return max(*self.alone, *path.values(), beside + heaviest, total / self.most_ranks, 0.0)
 
     def _held_with(
         self, piece: Piece, option: Option, ranks: tuple[int, ...]

@@ -1,7 +1,7 @@
 """A layout of numbers → assignments and copies: which devices its ranks and their copies get.
 
-Ranks are numbered like their devices. Sets of several ranks come first and stay within one host
-where one has room, their ranks side by side; then each set's further copies in the same way.
+Ranks are numbered like their devices, in the order in which a request reaches them. A set of
+several ranks stays within one host where one has room; then further copies of each set in the same way.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,11 @@ class Chosen:
 def chosen(model: Model, layout: Layout, devices: Devices) -> Chosen:
     """The layout on devices. Nodes of engine `host` are not part of it."""
     free = list(range(devices.count))
-    order = sorted(range(len(layout.sets)), key=lambda index: (-len(layout.sets[index]), index))
+    reached = [rank for name in model.flow for rank in layout.homes[name].ranks]
+    order = sorted(
+        range(len(layout.sets)),
+        key=lambda index: min(reached.index(rank) for rank in layout.sets[index]),
+    )
     numbers: dict[int, int] = {}
     copies: list[Copy] = []
     for index in order:

@@ -43,7 +43,7 @@ class _Search:
         self.problem = problem
         self.objective: Objective = objective
         self.keep = keep
-        self.order = ordered(problem)
+        self.order = ordered(problem, objective)
         self.found: list[tuple[tuple[float, ...], int, Layout]] = []
         self.seen: set[tuple[Home, ...]] = set()
         self.numbers = count()
@@ -57,18 +57,27 @@ class _Search:
 
     def extend(self, partial: Partial, index: int) -> None:
         """Places the pieces from `index` on in all ways that may be among the best."""
-        bound = partial.bound()
-        if bound is None or (len(self.found) == self.keep and bound >= self.found[-1][0]):
-            return
         if index == len(self.order):
             self.offer(partial.homes)
             return
         piece = self.order[index]
+        ways: list[tuple[tuple[float, ...], int, Home]] = []
         for option, ranks in partial.groups.choices(piece, self.problem.supply):
-            undo = partial.place(piece, Home(option=option, ranks=ranks))
+            home = Home(option=option, ranks=ranks)
+            undo = partial.place(piece, home)
             if undo is not None:
-                self.extend(partial, index + 1)
+                bound = partial.bound()
+                if bound is not None:
+                    ways.append((bound, len(ways), home))
                 partial.take_back(undo)
+        # The most promising first, so that good layouts are found early and rule out others.
+        for bound, _, home in sorted(ways, key=lambda way: way[:2]):
+            if len(self.found) == self.keep and bound >= self.found[-1][0]:
+                return
+            undo = partial.place(piece, home)
+            assert undo is not None
+            self.extend(partial, index + 1)
+            partial.take_back(undo)
 
     def offer(self, homes: Mapping[str, Home]) -> None:
         """Keeps a whole layout if it is among the best so far."""
