@@ -46,7 +46,7 @@ def command(arguments: tuple[str, ...]) -> int:
     plan = Path(arguments[0]) if arguments and not arguments[0].startswith("-") else None
     if plan is not None:
         _look_at_plan(plan, sink)
-    _look_for_packages(sink)
+    look_for_packages(sink)
     if not sink.has_errors:
         _become_the_runtime(arguments)
     what = "the runtime" if plan is None else f"`{shown_path(plan)}`"
@@ -86,7 +86,8 @@ def _look_at_plan(plan: Path, sink: DiagnosticSink) -> None:
     sink.report(found)
 
 
-def _look_for_packages(sink: DiagnosticSink) -> None:
+def look_for_packages(sink: DiagnosticSink) -> None:
+    """Report (MS0006) packages of the runtime that are not installed."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if not missing:
         return

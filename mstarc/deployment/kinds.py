@@ -152,7 +152,9 @@ class KindsReader:
         return Span(path=self.file.path, start=start, end=start + length)
 
     def unknown(self, node: Any, known: Sequence[str], what: str) -> None:
-        near = did_you_mean(str(node.value), known)
+        # Most forget the unit: `memory` for `memory_bytes`.
+        near = [word for word in known if word.startswith(f"{node.value}_")]
+        near = near or list(did_you_mean(str(node.value), known))
         listed = ", ".join(f"`{word}`" for word in near or known)
         help_ = f"did you mean {listed}?" if near else f"there are {listed}"
         self.error(node, f"{what} `{node.value}`", "", help_)
