@@ -309,10 +309,20 @@ class _DeviceBody(_Body):
         if send.masked or send.when is not None:
             arguments.append(self._where(send.masked, send.when)[2:])
         if send.ends is not None:
-            arguments.append(f"ends={self.exprs.render(send.ends)}")
+            arguments.append(f"ends={self._ends(send, send.ends)}")
         head = f"self.{attribute(send.stream)}.append"
         text = layout_call(head, arguments, INDENT + 4 * depth)
         self.add(text, "" if "\n" in text or not send.text else f"send {send.text}", depth)
+
+    def _ends(self, send: SendItem, ends: Expr) -> str:
+        """Which items end a chunk: one answer an item, or the same for all."""
+        if not isinstance(ends, Const):
+            return self.exprs.render(ends)
+        if send.alike is not None:
+            return self._alike(send.alike, "True", pyrepr("bool"))
+        if isinstance(send.value, Local) and send.items > 1:
+            return self._alike(send.value, "True", pyrepr("bool"))
+        return 'b.full(True, "bool")'
 
     def _sent(self, send: SendItem) -> str:
         """A value, a number once for each item that goes out with it, or a list once a request."""
@@ -327,11 +337,15 @@ class _DeviceBody(_Body):
         dtype = pyrepr(items[send.stream].dtype)
         if send.alike is None:
             return f"b.full({text}, {dtype})"
-        assert isinstance(send.alike, Local)
-        type_ = self.type_of(send.alike.name)
+        return self._alike(send.alike, text, dtype)
+
+    def _alike(self, like: Expr, number: str, dtype: str) -> str:
+        """A number for each of the items in a value."""
+        assert isinstance(like, Local)
+        type_ = where_there(self.type_of(like.name))
         assert isinstance(type_, TensorType)
-        like, dims = self.exprs.render(send.alike), len(type_.dims) - 1
-        return f"b.alike({like}, {text}, {dtype}, dims={dims})"
+        dims = len(type_.dims) - 1
+        return f"b.alike({self.exprs.render(like)}, {number}, {dtype}, dims={dims})"
 
     def _where(self, masked: bool, when: Expr | None) -> str:
         """The mask of an effect: the loop goes on, and what admission has computed holds."""

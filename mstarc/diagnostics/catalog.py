@@ -119,6 +119,7 @@ _ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry("MS0415", "machines-wait-in-a-circle", "error", "streams"),
     CatalogEntry("MS0416", "stream-may-fill-up", "error", "streams"),
     CatalogEntry("MS0417", "unequal-rates", "error", "streams"),
+    CatalogEntry("MS0418", "two-ends-of-chunks", "error", "streams"),
     CatalogEntry("MS0501", "unused-value", "error", "walks"),
     CatalogEntry("MS0502", "read-before-set", "error", "walks"),
     CatalogEntry("MS0503", "lost-after-loop", "error", "walks"),

@@ -13,6 +13,7 @@ from mstarc.ir.exprs import (
     Binary,
     Const,
     Expr,
+    Field,
     Input,
     LetRef,
     Local,
@@ -24,11 +25,12 @@ from mstarc.ir.exprs import (
     TableItem,
     Unary,
 )
-from mstarc.ir.graph import Call, Emit, Send
+from mstarc.ir.folding import fold
+from mstarc.ir.graph import Call, Each, Emit, Program, Send, Stream
 from mstarc.ir.types import DimConst, DType, OptionalType, TensorType, Type
-from mstarc.ir.walking import locals_of, subexpressions
+from mstarc.ir.walking import all_statements, locals_of, map_expr, subexpressions
 from mstarc.plan.actions import EmitValue, SendItem, substitute
-from mstarc.plan.lanes import lanes_of
+from mstarc.plan.lanes import Lane, lanes_of
 from mstarc.plan.refuse import not_built
 from mstarc.plan.scope import Scope
 from mstarc.plan.signatures import where_there
@@ -42,6 +44,28 @@ if TYPE_CHECKING:
 
 # What a device step can compute of values.
 _RESHAPED = {Local, Const, Slice, Shape, LoopIndex, Unary, Binary, Option, LetRef, TableItem}
+
+
+def ends_of_chunks(program: Program) -> dict[str, Expr]:
+    """The condition on its items that ends a chunk of a stream, by the stream.
+
+    A stream has one, whichever read is cut by it (typecheck, MS0418).
+    """
+    found = {s.name: s.policy.stop for s in program.streams if s.policy.stop is not None}
+    for statement in all_statements(program):
+        policy = statement.policy if isinstance(statement, Each) else None
+        if isinstance(statement, Each) and policy is not None and policy.stop is not None:
+            found |= dict.fromkeys(statement.streams, policy.stop)
+    return found
+
+
+def field_of(expr: Expr) -> Expr:
+    """The variable of a field of an item."""
+    match expr:
+        case Field(Local(name), field):
+            return Local(f"{name}.{field}")
+        case _:
+            return expr
 
 
 def _dims_of(expr: Expr, types: Mapping[str, Type]) -> int:
@@ -65,6 +89,7 @@ class EffectFlattener:
 
     def __init__(self, flattener: "Flattener") -> None:
         self.flattener = flattener
+        self._stops = ends_of_chunks(flattener.program)
 
     def send(self, send: Send, scope: Scope, *, masked: bool) -> None:
         """Send one item a row, or as many as one leading dim more has."""
@@ -95,20 +120,14 @@ class EffectFlattener:
         if size is None and condition is not None and not always and not masked:
             self._send_if(send, condition, scope)
             return
-        if size is None and (masked or stream.policy.stop is not None):
-            what = "a `send` of as many items as a request has, in front of a loop's test,"
-            raise not_built(what, send.span)
-        if stream.policy.stop is not None and len(lanes) > 1:
-            raise not_built("a stream of several values cut by its items", stream.span)
+        assert size is not None or not masked, "a loop's pass sends it"
+        ends = self._ends(stream, lanes, values)
         program = self.flattener.program
         assert program.placement is not None
         drafting = self.flattener.drafting
         drafting.device(drafting.rank, scope.place, self.flattener.line(send.span))
         when = self._mask(condition, scope, send.span, f"send_{send.stream}", masked=masked)
         for index, (lane, value) in enumerate(zip(lanes, values, strict=True)):
-            ends = None
-            if stream.policy.stop is not None:
-                ends = substitute(stream.policy.stop, {"item": value})
             drafting.add(
                 SendItem(
                     stream=lane.name,
@@ -121,6 +140,18 @@ class EffectFlattener:
                     alike=several[0] if several and isinstance(value, Const) else None,
                 )
             )
+
+    def _ends(self, stream: Stream, lanes: tuple[Lane, ...], values: list[Expr]) -> Expr | None:
+        """Which of the items that are sent end a chunk of the read that is cut by them."""
+        stop = self._stops.get(stream.name)
+        if stop is None:
+            return None
+        fields = {
+            "item" if lane.field is None else f"item.{lane.field}": value
+            for lane, value in zip(lanes, values, strict=True)
+        }
+        ends = fold(substitute(map_expr(stop, field_of), fields))
+        return None if isinstance(ends, Const) and not ends.value else ends
 
     def _send_if(self, send: Send, condition: Expr, scope: Scope) -> None:
         """A choice in front of a send whose items no mask can hide."""

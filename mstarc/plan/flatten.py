@@ -17,7 +17,7 @@ from collections import Counter
 from typing import assert_never
 
 from mstarc.diagnostics import InternalError
-from mstarc.ir.exprs import Const, Expr, Field, Local, Shape, Slice
+from mstarc.ir.exprs import Const, Expr, Local, Shape, Slice
 from mstarc.ir.folding import fold
 from mstarc.ir.graph import (
     Assign,
@@ -47,7 +47,7 @@ from mstarc.ir.walking import definitions_of, map_expr, statements_of
 from mstarc.plan.actions import CallOp, Move, SendItem, substitute
 from mstarc.plan.contexts import ContextFlattener
 from mstarc.plan.draft import Draft, Drafting, Goto, Place
-from mstarc.plan.effects import EffectFlattener
+from mstarc.plan.effects import EffectFlattener, field_of
 from mstarc.plan.extents import is_sized, value_type
 from mstarc.plan.lanes import lanes_of, stream_of
 from mstarc.plan.loops import LoopFlattener
@@ -393,7 +393,7 @@ class Flattener:
 
     def expr(self, expr: Expr, scope: Scope) -> Expr:
         """The expression over variables."""
-        return map_expr(self.turns.named(substitute(expr, scope.values)), _field_of)
+        return map_expr(self.turns.named(substitute(expr, scope.values)), field_of)
 
     def holds(self, condition: Expr | None, scope: Scope) -> bool | None:
         """Whether a condition holds, where that is known here; no condition always does."""
@@ -490,12 +490,3 @@ class Flattener:
                 if isinstance(statement, Call | Run | SetRegister):
                     counts.update(value.name for value in definitions_of(statement))
         return {name for name, count in counts.items() if count == 1}
-
-
-def _field_of(expr: Expr) -> Expr:
-    """The variable of a field of an item."""
-    match expr:
-        case Field(Local(name), field):
-            return Local(f"{name}.{field}")
-        case _:
-            return expr

@@ -34,11 +34,13 @@ from mstarc.plan.plan import (
 from mstarc.plan.settle import MachineFlow, settle
 from mstarc.plan.signatures import (
     Signatures,
+    has_free_dim,
     has_request_dim,
     has_unknown_dim,
     static_bytes,
 )
 from mstarc.plan.step_facts import (
+    chunks_of,
     defined_in,
     emits_of,
     nodes_of,
@@ -200,6 +202,14 @@ class Numbering:
         defined, used = defined_in(actions), used_in(actions)
         loads = tuple(name for name in used if name in live_in)
         packed = () if host else packed_of(actions, signatures)
+        chunks = chunks_of(actions)
+        rows = None if host else self._rows(calls, loads, chunks, flow)
+        if rows == "packed":
+            packed += tuple(
+                name
+                for name in chunks
+                if name not in used and has_free_dim(flow.variables[name].type)
+            )
         collected = [name for name in loads if flow.variables[name].storage == "collector"]
         alone = (
             unknown
@@ -220,7 +230,7 @@ class Numbering:
             loads=loads,
             stores=tuple(name for name in flow.kept(defined) if name in live_out),
             packed=packed,
-            rows=None if host else self._rows(calls, loads, flow),
+            rows=rows,
             region=region.name if region is not None else None,
             buckets=region.buckets if region is not None else ((1,) if alone else ()),
             prepares=() if host else prepares_of(actions, signatures),
@@ -238,9 +248,14 @@ class Numbering:
         )
 
     def _rows(
-        self, calls: list[CallOp], loads: tuple[str, ...], flow: MachineFlow
+        self,
+        calls: list[CallOp],
+        loads: tuple[str, ...],
+        chunks: tuple[str, ...],
+        flow: MachineFlow,
     ) -> Literal["one", "packed", "shaped"]:
-        if not calls and any(flow.variables[name].storage == "values" for name in loads):
+        kept = [name for name in loads if flow.variables[name].storage == "values"]
+        if not calls and (kept or any(has_free_dim(flow.variables[name].type) for name in chunks)):
             # Nothing but shapes says which requests may be stacked.
             return "shaped"
         return self.signatures.rows_together(calls) or "one"

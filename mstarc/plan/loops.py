@@ -15,14 +15,16 @@ repeated inside its step, and a capture region holds the whole of it.
 
 from typing import TYPE_CHECKING
 
-from mstarc.ir.exprs import Const, Expr, Local, LoopIndex
+from mstarc.ir.exprs import Binary, Const, Expr, Local, LoopIndex, TableItem
+from mstarc.ir.folding import fold
 from mstarc.ir.graph import Assign, Call, Emit, Loop, Send, Statement
-from mstarc.ir.walking import reads_of, statements_of, subexpressions
+from mstarc.ir.walking import map_expr, reads_of, statements_of, subexpressions
 from mstarc.plan.actions import Action, CallOp, Gather, Keep, Move, Repeat, Reset, Test
 from mstarc.plan.draft import LoopEdge
 from mstarc.plan.extents import is_sized
 from mstarc.plan.refuse import not_built
 from mstarc.plan.scope import Scope
+from mstarc.plan.signatures import has_free_dim, where_there
 from mstarc.plan.words import loop_text, spec_expr
 
 if TYPE_CHECKING:
@@ -162,9 +164,9 @@ class LoopFlattener:
             drafting.add(Reset(collector=collector))
         if loop.index is not None:
             flattener.turns.enter(name, loop.index, self.bounds[name])
-        early, rest = _split(loop)
+        early, rest = self._split(loop, scope)
         if loop.condition is not None:
-            self._test(loop, scope, early)
+            self._test(loop, scope, early, None if loop.index is None else Const(0))
         elif loop.until is not None:
             drafting.add(Test(condition=None, negate=False, used=False, text="the first pass"))
         first, otherwise = drafting.label(), drafting.label()
@@ -196,11 +198,13 @@ class LoopFlattener:
             self._gather(loop, scope)
         if loop.until is not None:
             until = flattener.expr(loop.until, scope)
+            self._look_up(until, loop)
             text = f"until {spec_expr(loop.until)}"
             drafting.add(Test(condition=until, negate=True, used=False, text=text))
         self._yield(loop, scope, handed_on)
         if loop.condition is not None:
-            self._test(loop, scope, early)
+            index = None if loop.index is None else LoopIndex(loop.index)
+            self._test(loop, scope, early, None if index is None else Binary("+", index, Const(1)))
         if loop.index is not None:
             flattener.turns.leave(loop.index)
         drafting.close(LoopEdge("again", name, first, otherwise))
@@ -239,18 +243,20 @@ class LoopFlattener:
             collector = flattener.define(collect.result, scope)
             flattener.drafting.add(Gather(collector=collector, value=value))
 
-    def _test(self, loop: Loop, scope: Scope, early: tuple[Statement, ...]) -> None:
-        """The test before a pass, and what the pass does before its first call."""
+    def _test(
+        self, loop: Loop, scope: Scope, early: tuple[Statement, ...], number: Expr | None
+    ) -> None:
+        """The test before a pass, and what the pass does before its first call.
+
+        `number` is that of the pass which is asked about; None where the loop has no index.
+        """
         flattener = self.flattener
         assert loop.condition is not None
-        condition = flattener.expr(loop.condition, scope)
-        if any(isinstance(part, LoopIndex) for part in subexpressions(condition)):
-            raise not_built(
-                "a `while` over a loop's index",
-                loop.span,
-                f"`{spec_expr(loop.condition)}` needs the number of the pass on the device",
-                "state the number of passes as the loop's bound",
-            )
+        asked = loop.condition
+        if number is not None:
+            asked = map_expr(asked, lambda e: number if e == LoopIndex(loop.index or "") else e)
+        condition = fold(flattener.expr(asked, scope))
+        self._look_up(condition, loop)
         used = any(isinstance(s, Send | Emit) for s in early)
         text = f"while {spec_expr(loop.condition)}"
         flattener.drafting.add(Test(condition=condition, negate=False, used=used, text=text))
@@ -260,6 +266,41 @@ class LoopFlattener:
         ahead.values = dict(scope.values)
         for statement in early:
             flattener.statement(statement, ahead, masked=True)
+
+    def _look_up(self, condition: Expr, loop: Loop) -> None:
+        """The tables that a test on the device asks."""
+        turns = self.flattener.turns
+        for part in subexpressions(condition):
+            if isinstance(part, TableItem):
+                turns.look_up(part.table, turns.dtype_of_table(part.table), None, loop.span)
+
+    def _split(
+        self, loop: Loop, scope: Scope
+    ) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
+        """What a `while` loop does before its first call, and what a pass is left with.
+
+        What asks for the number of the pass, or sends as much as a request has, waits for the pass.
+        """
+        if loop.condition is None:
+            return (), loop.body
+        count = 0
+        while count < len(loop.body) and self._is_early(loop.body[count], loop, scope):
+            count += 1
+        early, rest = loop.body[:count], loop.body[count:]
+        return early, (*(s for s in early if isinstance(s, Assign)), *rest)
+
+    def _is_early(self, statement: Statement, loop: Loop, scope: Scope) -> bool:
+        if not isinstance(statement, Assign | Send | Emit):
+            return False
+        exprs = [self.flattener.expr(expr, scope) for expr in reads_of(statement)]
+        parts = [part for expr in exprs for part in subexpressions(expr)]
+        if any(isinstance(part, LoopIndex) for part in parts) or any(map(is_sized, exprs)):
+            return False
+        types = self.flattener.types
+        names = [part.name for part in parts if isinstance(part, Local)]
+        return not isinstance(statement, Send) or not any(
+            has_free_dim(where_there(types[name])) for name in names if name in types
+        )
 
     def _set_carries(self, loop: Loop, scope: Scope, initial: list[Expr]) -> None:
         flattener = self.flattener
@@ -337,14 +378,3 @@ def _probe(call: Call) -> CallOp:
         line=0,
         text="",
     )
-
-
-def _split(loop: Loop) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
-    """What a `while` loop does before its first call, and what a pass is left with."""
-    if loop.condition is None:
-        return (), loop.body
-    count = 0
-    while count < len(loop.body) and isinstance(loop.body[count], Assign | Send | Emit):
-        count += 1
-    early, rest = loop.body[:count], loop.body[count:]
-    return early, (*(s for s in early if isinstance(s, Assign)), *rest)

@@ -15,7 +15,6 @@ from mstarc.ir.walking import statements_of
 from mstarc.plan.actions import PullItem, Read
 from mstarc.plan.draft import CutPlan, Label
 from mstarc.plan.lanes import Lane, lanes_of
-from mstarc.plan.refuse import not_built
 from mstarc.plan.scope import Scope
 
 if TYPE_CHECKING:
@@ -111,14 +110,6 @@ class ReadFlattener:
             return None
         streams = [self.flattener.streams[name] for name in each.streams]
         policy = each.policy or streams[0].policy
-        stops = [policy.stop, *(s.policy.stop for s in streams if each.policy is not None)]
-        if each.policy is not None and any(stop is not None for stop in stops):
-            raise not_built(
-                "a read that is cut by items and its stream by others",
-                each.span,
-                "which items end a chunk is noted when they are sent",
-                "state the condition where the stream is declared",
-            )
         return CutPlan(policy=policy, tail=streams[0].tail, until=each.until)
 
 

@@ -128,6 +128,11 @@ def packed_of(actions: tuple[Action, ...], signatures: Signatures) -> tuple[str,
     return tuple(name for name, is_packed in packed.items() if is_packed)
 
 
+def chunks_of(actions: tuple[Action, ...]) -> tuple[str, ...]:
+    """Variables that hold the chunks which actions read."""
+    return tuple(action.result for action in actions if isinstance(action, Read))
+
+
 def nodes_of(actions: tuple[Action, ...]) -> tuple[str, ...]:
     """The nodes that actions call, or whose contexts they fork or empty, each once."""
     found: list[str] = []

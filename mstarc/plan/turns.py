@@ -11,7 +11,17 @@ a table of one entry a pass, which admission computes.
 from dataclasses import dataclass, replace
 
 from mstarc.analysis.bounds import upper_bound
-from mstarc.ir.exprs import Expr, LetRef, Local, LoopIndex, Option, PartAttribute, TableItem
+from mstarc.ir.exprs import (
+    Binary,
+    Const,
+    Expr,
+    LetRef,
+    Local,
+    LoopIndex,
+    Option,
+    PartAttribute,
+    TableItem,
+)
 from mstarc.ir.graph import Program
 from mstarc.ir.types import DType, ScalarType, TensorType, Type
 from mstarc.ir.walking import map_expr, subexpressions
@@ -120,6 +130,22 @@ class Turns:
         if held.dtype != dtype:
             what = f"a table that is `{held.dtype}` here and `{dtype}` there"
             raise not_built(what, span, f"`{table}`")
+
+    def dtype_of_table(self, table: str) -> DType:
+        """How the device keeps a table of the spec, where only a test asks for it."""
+        if table in self.tables:
+            return self.tables[table].dtype  # type: ignore[return-value]  # as it was given
+        value = next(t.value for t in self._program.tables if t.name == table)
+        parts = list(subexpressions(value))
+        options = {option.name: option.type for option in self._program.options}
+        exact = not any(
+            (isinstance(part, Binary) and part.operator == "/")
+            or (isinstance(part, Const) and isinstance(part.value, float))
+            or isinstance(part, LetRef | TableItem)
+            or (isinstance(part, Option) and options.get(part.name) == ScalarType("float"))
+            for part in parts
+        )
+        return "i64" if exact else "f32"
 
     def _most(self, over: Expr) -> int | None:
         if any(turn.is_part and turn.over == over for turn in self.loops.values()):

@@ -5,6 +5,7 @@ from mstarc.names import Resolved
 from mstarc.typecheck.cache_rows import check_cache_rows
 from mstarc.typecheck.constants import Sizes, config_values, variant_of
 from mstarc.typecheck.contexts import check_contexts
+from mstarc.typecheck.ends import check_ends
 from mstarc.typecheck.links import find_links
 from mstarc.typecheck.machines import check_machines
 from mstarc.typecheck.nodes import check_nodes
@@ -41,6 +42,7 @@ def check(
     check_walks(state)
     ways = check_machines(state)
     check_contexts(state)
+    check_ends(state)
     check_cache_rows(state)
     if before is None and not links.recursive and not has_unknown_names(sink):
         # These follow runs of walks to their ends, which a circle does not have. With a name that

@@ -107,7 +107,11 @@ class Landing:
 
     def _land_sent(self, batch: StepBatch, effect: Sent, flags: Flags, slots: Slots) -> None:
         rows = None if effect.where is None else flags[:, effect.where]
-        ends = flags[:, list(effect.ends)] if effect.ends else None
+        ends: NDArray[np.bool_] | None = None
+        if effect.marks is not None:
+            ends = batch.on_host(effect.marks)[: slots.size].numpy()
+        elif effect.ends is not None:
+            ends = flags[:, [effect.ends]]
         target = effect.target
         if isinstance(target, Outbox):
             assert effect.values is not None
@@ -125,13 +129,17 @@ class Landing:
     def _land_packed(self, batch: StepBatch, effect: SentPacked, slots: Slots) -> None:
         target = effect.target
         values = None if effect.values is None else batch.on_host(effect.values).clone()
+        marks = None if effect.marks is None else batch.on_host(effect.marks).numpy().copy()
         start = 0
         for slot, count in zip(slots.tolist(), effect.counts, strict=True):
+            ends = None if marks is None else marks[start : start + count]
             if isinstance(target, Outbox):
                 assert values is not None
-                target.put(slot, values[start : start + count])
+                ended = [] if ends is None else ends.nonzero()[0].tolist()
+                target.put(slot, values[start : start + count], ended)
             else:
-                target.landed(np.array([slot], dtype=np.int64), count)
+                one = np.array([slot], dtype=np.int64)
+                target.landed(one, count, None if ends is None else ends[None])
             start += count
 
     def _message(self, parts: list[OutputPart]) -> StepOutput:

@@ -3,7 +3,8 @@
 A batch has one row and its dim is left out.
 """
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,33 +25,53 @@ class Row:
         self.value = value
 
     def __eq__(self, other: object) -> "Row":  # type: ignore[override]
-        return Row(self.value == plain(other))
+        return self._each(other, operator.eq)
 
     def __ne__(self, other: object) -> "Row":  # type: ignore[override]
-        return Row(self.value != plain(other))
+        return self._each(other, operator.ne)
 
     def __lt__(self, other: object) -> "Row":
-        return Row(self.value < plain(other))
+        return self._each(other, operator.lt)
 
     def __gt__(self, other: object) -> "Row":
-        return Row(self.value > plain(other))
+        return self._each(other, operator.gt)
+
+    def __le__(self, other: object) -> "Row":
+        return self._each(other, operator.le)
+
+    def __ge__(self, other: object) -> "Row":
+        return self._each(other, operator.ge)
 
     def __add__(self, other: object) -> "Row":
-        return Row(self.value + plain(other))
+        return self._each(other, operator.add)
 
     __radd__ = __add__
 
     def __sub__(self, other: object) -> "Row":
-        return Row(self.value - plain(other))
+        return self._each(other, operator.sub)
 
     def __and__(self, other: object) -> "Row":
-        return Row(bool(self.value) and bool(plain(other)))
+        return self._each(other, lambda a, b: bool(a) and bool(b))
 
     def __or__(self, other: object) -> "Row":
-        return Row(bool(self.value) or bool(plain(other)))
+        return self._each(other, lambda a, b: bool(a) or bool(b))
+
+    __rand__, __ror__ = __and__, __or__
 
     def __invert__(self) -> "Row":
+        if isinstance(self.value, tuple):
+            return Row(tuple(not item for item in self.value))
         return Row(not self.value)
+
+    def _each(self, other: object, function: Callable[[Any, Any], Any]) -> "Row":
+        """A function of numbers; of several, of each."""
+        a, b = self.value, plain(other)
+        if not isinstance(a, tuple) and not isinstance(b, tuple):
+            return Row(function(a, b))
+        count = len(a if isinstance(a, tuple) else b)
+        ones = a if isinstance(a, tuple) else (a,) * count
+        others = b if isinstance(b, tuple) else (b,) * count
+        return Row(tuple(map(function, ones, others)))
 
     def __getitem__(self, axes: Any) -> "Row":
         first, *rest = axes
@@ -489,7 +510,8 @@ class ToyTable:
         assert len(self.entries) <= capacity
 
     def at(self, batch: ToyBatch, index: Any) -> Row:
-        return Row(self.entries[plain(index)])
+        behind = len(self.entries)
+        return Row(0 if plain(index) == behind else self.entries[plain(index)])
 
 
 class ToyBuilder:

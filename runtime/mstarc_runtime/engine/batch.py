@@ -261,15 +261,22 @@ class StepBatch:
                 target=target,
                 count=count,
                 where=self._column(where, expected=True),
-                ends=self._end_columns(ends, count),
+                ends=self._end_column(ends, count),
+                marks=ends if ends is not None and ends.dim() > 1 else None,
                 values=values,
             )
         )
 
     def record_packed_send(
-        self, target: SendTarget, counts: Sequence[int], values: Tensor | None = None
+        self,
+        target: SendTarget,
+        counts: Sequence[int],
+        values: Tensor | None = None,
+        ends: Tensor | None = None,
     ) -> None:
-        self.effects.append(SentPacked(target=target, counts=tuple(counts), values=values))
+        self.effects.append(
+            SentPacked(target=target, counts=tuple(counts), values=values, marks=ends)
+        )
 
     def record_append(self, target: CountTarget, where: Tensor | None) -> None:
         self.effects.append(Collected(target=target, where=self._column(where, expected=True)))
@@ -330,8 +337,10 @@ class StepBatch:
         for effect in self.effects:
             if isinstance(effect, Emitted):
                 self._copy_out(effect.value)
-            elif isinstance(effect, (Sent, SentPacked)) and effect.values is not None:
-                self._copy_out(effect.values)
+            elif isinstance(effect, (Sent, SentPacked)):
+                for tensor in (effect.values, effect.marks):
+                    if tensor is not None:
+                        self._copy_out(tensor)
         torch.cuda.current_stream(self.device).synchronize()
 
     def on_host(self, value: Tensor) -> Tensor:
@@ -362,14 +371,13 @@ class StepBatch:
     def _expect(self) -> None:
         self.expected = bytes(self._pattern) * self.size
 
-    def _end_columns(self, ends: Tensor | None, count: int) -> tuple[int, ...]:
-        """A column for each of a row's items; none if no item ends a chunk."""
+    def _end_column(self, ends: Tensor | None, count: int) -> int | None:
+        """The column that says whether one of a row's items ends a chunk, if any may."""
         if ends is None:
-            return ()
-        marks = ends.unsqueeze(1) if ends.dim() == 1 else ends
-        assert marks.shape[1] == count, f"{marks.shape[1]} end flags for {count} items"
-        columns = [self._column(mask, expected=False) for mask in marks.unbind(1)]
-        return tuple(column for column in columns if column is not None)
+            return None
+        sizes = ends.shape[1] if ends.dim() > 1 else 1
+        assert sizes == count, f"{sizes} end flags for {count} items"
+        return self._column(ends.any(dim=1) if ends.dim() > 1 else ends, expected=False)
 
     def _remember(self, mask: Tensor, column: int) -> None:
         self._masks.append(mask)

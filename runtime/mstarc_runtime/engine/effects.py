@@ -34,25 +34,31 @@ class CountTarget(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """`count` items a row went to a stream; `ends` are the columns that say which end a chunk.
+    """`count` items a row went to a stream.
 
-    `values` [bucket, count, *item] if they must travel.
+    Which of them end a chunk: of one item a row its column `ends` says so, of several `marks`
+    [bucket, count] do. `values` [bucket, count, *item] if they must travel.
     """
 
     target: SendTarget
     count: int
     where: int | None
-    ends: tuple[int, ...]
+    ends: int | None
+    marks: Tensor | None
     values: Tensor | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentPacked:
-    """Row i sent `counts[i]` items. `values` [Σcounts, *item] if they must travel."""
+    """Row i sent `counts[i]` items. `values` [Σcounts, *item] if they must travel.
+
+    `marks` [Σcounts] say which of them end a chunk.
+    """
 
     target: SendTarget
     counts: tuple[int, ...]
     values: Tensor | None
+    marks: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

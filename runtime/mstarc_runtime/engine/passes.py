@@ -55,11 +55,12 @@ class Table:
         self, name: str, dtype: str, *, capacity: int, slots: int, device: torch.device
     ) -> None:
         self.name = name
-        self._rows = torch.zeros((slots + 1, capacity), dtype=torch_dtype(dtype), device=device)
+        # A test asks about the pass behind the last one, too: what it gets there decides nothing.
+        self._rows = torch.zeros((slots + 1, capacity + 1), dtype=torch_dtype(dtype), device=device)
 
     def admit(self, slot: int, options: Mapping[str, Any]) -> None:
         numbers = options[self.name]
-        assert len(numbers) <= self._rows.shape[1], f"table {self.name} has {len(numbers)} entries"
+        assert len(numbers) < self._rows.shape[1], f"table {self.name} has {len(numbers)} entries"
         made = torch.tensor(numbers, dtype=self._rows.dtype)
         self._rows[slot, : len(numbers)] = made.to(self._rows.device)
 

@@ -82,7 +82,7 @@ class Cutter:
     def fires_at(self) -> int:
         """The count of sent items at which the next chunk is complete."""
         end = self._start + self._size()
-        if self._ends:
+        if self._ends and self._policy.kind == "until":
             end = min(end, self._ends[0] + 1)
         if self._marks and self._marks[0][0] > self._covered:
             end = min(end, self._marks[0][0])
@@ -147,6 +147,8 @@ class Cutter:
         if at >= self.sent:
             return None
         self._start = self._covered = at + 1
+        while self._ends and self._ends[0] <= at:
+            self._ends.popleft()
         return Chunk(offset=at, context=0, fresh=1)
 
     @property

@@ -76,8 +76,8 @@ class Outbox:
             items = value if value.dim() == len(self._item) + 2 else value.unsqueeze(1)
             batch.record_send(self, items.shape[1], where, ends, items)
             return
-        assert where is None and ends is None, "packed items are sent whole"
-        batch.record_packed_send(self, counts, value)
+        assert where is None, "packed items are sent whole"
+        batch.record_packed_send(self, counts, value, ends)
 
     @property
     def item_dims(self) -> int:

@@ -91,9 +91,9 @@ class Ring:
             self._store(batch, items, where)
             batch.record_send(self, items.shape[1], where, ends)
             return
-        assert where is None and ends is None, "packed items are sent whole"
+        assert where is None, "packed items are sent whole"
         self._store_packed(batch, value, counts)
-        batch.record_packed_send(self, counts)
+        batch.record_packed_send(self, counts, ends=ends)
 
     def window(self, batch: StepBatch) -> Tensor:
         items = self._storage[batch.device_slots[:, None], batch.ring_index(self)]

@@ -372,6 +372,65 @@ machine listen {
 """,
     ),
     Toy(
+        name="tests over the number of the pass",
+        text="""
+table tick[i in length] = i * 3
+table part[i in length] = i / 2
+walk write(ids: i64[T]) {
+  first = lm.prefill(ids)
+  loop max length as i carry token = first while i + 1 < few or token != stop {
+    emit out <- token if i > 1
+    word = token
+    emit extra <- word
+    token = lm.step(token)
+  }
+  loop max length as i carry token = first while tick[i] < 9 and token != stop {
+    emit out <- token
+    token = lm.step(token)
+  }
+  loop max length as i carry token = first {
+    token = lm.step(token)
+    emit out <- token
+  } until i == few or part[i] > 0.9
+}
+walk more(ids: i64[T]) { token = lm.prefill(ids)   emit out <- token   emit extra <- token }
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   run more(ids)   next done } }
+""",
+    ),
+    Toy(
+        name="chunks that end at items of several values",
+        text="""
+stream words : (token: i64, by: i64) chunk fixed(1)
+walk write(ids: i64[T]) {
+  first = lm.prefill(ids)
+  send words <- ids, 5
+  loop max length carry token = first while token != stop {
+    send words <- token, 3
+    token = lm.step(token)
+  }
+  _, last = wide.read(ids)
+  send words <- last, 7
+}
+walk hear(words: i64[N], by: i64[N]) {
+  a = small.read(words)
+  b = small.read(by)
+  emit out <- a
+  emit extra <- b
+}
+walk begin() { one = pull words   emit out <- one.token   emit extra <- one.by }
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+machine listen {
+  state begin {
+    run begin()
+    each words as some chunk until(item.token == stop or item.by == 7, max = 4) {
+      run hear(some.token, some.by)
+    }
+    next done
+  }
+}
+""",
+    ),
+    Toy(
         name="an array of contexts",
         text="""
 walk answer(ids: i64[T]) {
