@@ -2,8 +2,9 @@
 
 Memory in bytes as sold (10^9), rates as on the vendor's public data sheet: dense, without sparsity,
 one direction of a link. `bandwidth_share` and `matrix_share` are what a well-made kernel reaches of
-the sheet's figures; those of the H200 are measured (a read of all memory runs at 4.3 of 4.8 TB/s,
-matmuls of a 3B decoder at 73 % of that), the others are taken to be like it. The numbers of `cpu`
+the sheet's figures. That of the H200's memory is measured: a read of all of it runs at 4.3 of 4.8
+TB/s, library matmuls of one step of a 3B decoder at 73 % of that, so 0.65; the others are taken to
+be like it, and 0.6 of the matrix rate is what large matmuls usually reach. The numbers of `cpu`
 are what one rank may take, not what a machine has. All of them can be overridden: a deployment
 or `--devices FILE` gives `device_kinds`.
 """
@@ -82,7 +83,7 @@ def _gpu(
         bandwidth_bytes_per_s=terabytes_per_s * 1e12,
         matrix_flops_per_s=bf16 * 1e12,
         rates=(("bf16", bf16 * 1e12), ("f16", bf16 * 1e12), ("f32", tf32 * 1e12)),
-        bandwidth_share=0.7,
+        bandwidth_share=0.65,
         matrix_share=0.6,
         launch_s=30e-6,
         link_bytes_per_s=link_gigabytes * 1e9,
