@@ -4,21 +4,18 @@ Greedy, float32, tiny: the same tokens, the same codes of speech and the same sa
 plan reads part by part, draws a step at a time and decodes the speech in chunks.
 """
 
-import io
-import wave
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from mstarc_runtime.media.audio import read_audio
 from mstarc_runtime.models.qwen3_omni import Frontend
 from mstarc_runtime.plan_api import Media, Part, parts_in_order
 from tests.runtime.rig import Collected
+from tests.support.omni_media import write_media
 from tests.support.omni_plan import OmniRanks, compile_tiny, samples_of
 from tests.support.omni_reference import Reference, tiny_config
 
@@ -62,34 +59,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
 
 @pytest.fixture(scope="module")
 def media(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("media")
-    random = np.random.default_rng(5)
-    for name, seconds in (("short", 0.4), ("long", 2.3)):
-        with wave.open(str(folder / f"{name}.wav"), "wb") as file:
-            file.setnchannels(1)
-            file.setsampwidth(2)
-            file.setframerate(16000)
-            noise = random.integers(-8000, 8000, int(16000 * seconds), dtype=np.int16)
-            file.writeframes(noise.tobytes())
-    for name, size in (("wide", (150, 70)), ("tall", (64, 128))):
-        pixels = random.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(folder / f"{name}.png")
-    (folder / "film.mp4").write_bytes(film(random))
-    return folder
-
-
-def film(random: np.random.Generator) -> bytes:
-    """2.4 s of 96 x 64 pixels, 10 frames a second."""
-    av = pytest.importorskip("av")
-    content = io.BytesIO()
-    with av.open(content, "w", format="mp4") as made:
-        stream = made.add_stream("mpeg4", rate=10)
-        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
-        for _ in range(24):
-            pixels = random.integers(0, 256, (64, 96, 3), dtype=np.uint8)
-            made.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
-        made.mux(stream.encode())
-    return content.getvalue()
+    return write_media(tmp_path_factory.mktemp("media"))
 
 
 @pytest.fixture(scope="module")
@@ -189,4 +159,19 @@ def test_a_request_gives_what_transformers_gives(
     ranks.run()
     given = asked(CASES[case])
     expected = reference.answer(given.pop("ids"), tokens=TOKENS, frames=FRAMES, eos=END, **given)
+    check(made, expected)
+
+
+def test_speech_ends_where_transformers_ends_it(
+    ranks: OmniRanks,
+    reference: Reference,
+    media: Path,
+    asked: Callable[[Sequence[Any]], dict[str, Any]],
+) -> None:
+    made = ranks.submit(CASES["text"], media, max_tokens=TOKENS, talker_max_tokens=200)
+    ranks.run()
+    ids = asked(CASES["text"])["ids"]
+    expected = reference.answer(ids, tokens=TOKENS, frames=200, eos=END)
+    assert expected.codes is not None
+    assert expected.codes.shape[1] < 200, "the Talker draws the end of the speech"
     check(made, expected)
