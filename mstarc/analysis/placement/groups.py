@@ -5,9 +5,9 @@ counts. Groups nest or are apart, and a group inside another that holds its lead
 so do links and switches. A rank holds a node in one group only.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from mstarc.analysis.placement.problem import Option, Piece, Problem, Supply
+from mstarc.analysis.placement.problem import Home, Option, Piece, Problem, Supply
 
 # The pieces on a rank, and whether it leads their groups.
 Holding = tuple[tuple[str, bool], ...]
@@ -19,6 +19,10 @@ class Groups:
     def __init__(self, problem: Problem) -> None:
         self.most_ranks = problem.most_ranks
         self.node_of = {piece.name: piece.node for piece in problem.pieces}
+        self.beside = {
+            name: {other for group in problem.together if name in group for other in group}
+            for name in self.node_of
+        }
         self.kinds: list[int] = []
         self.holding: list[Holding] = []
         self.group_of: list[dict[str, tuple[int, ...]]] = []
@@ -30,9 +34,12 @@ class Groups:
         return len(self.kinds) + ranks <= self.most_ranks and taken + ranks <= supply[kind].count
 
     def choices(
-        self, piece: Piece, supply: Sequence[Supply]
+        self, piece: Piece, homes: Mapping[str, Home], supply: Sequence[Supply]
     ) -> list[tuple[Option, tuple[int, ...]]]:
         """Options and groups for a piece. Ranks past the last are new ones."""
+        tied = [home for name, home in homes.items() if name in self.beside[piece.name]]
+        if tied:
+            return self._beside(piece, tied)
         own = sorted({groups[piece.node] for groups in self.group_of if piece.node in groups})
         found: list[tuple[Option, tuple[int, ...]]] = []
         for option in sorted(piece.busy_s, key=lambda option: (option.tp, option.kind)):
@@ -48,6 +55,14 @@ class Groups:
                 if len(group) == 1 or all(nests(group, other) for other in self.groups)
             ]
         return found
+
+    def _beside(self, piece: Piece, tied: list[Home]) -> list[tuple[Option, tuple[int, ...]]]:
+        """The group of the pieces that this one must be with, if it may be there."""
+        home = tied[0]
+        groups = [self.group_of[rank].get(piece.node) for rank in home.ranks]
+        fits = all(group in (None, home.ranks) for group in groups)
+        same = all(other == home for other in tied)
+        return [(home.option, home.ranks)] if fits and same and home.option in piece.busy_s else []
 
     def _new_groups(
         self, node: str, option: Option, supply: Sequence[Supply]

@@ -15,7 +15,7 @@ from mstarc.analysis.cost_table import CallCost, CostTable
 from mstarc.analysis.memory import RESERVE
 from mstarc.analysis.placement.problem import Edge, Option, Piece, Problem, Supply
 from mstarc.deployment import DeviceKind
-from mstarc.ir.graph import Call, Program
+from mstarc.ir.graph import Call, Program, Pull
 from mstarc.records import dataclass
 
 # Passes a request above which a call counts as one of a loop.
@@ -82,6 +82,7 @@ def model_of(program: Program, table: CostTable, requests: int) -> Model:
         )
     problem = Problem(
         pieces=tuple(pieces),
+        together=_together(program, at),
         edges=_edges(table, at, requests),
         bytes_of=bytes_of,
         supply=tuple(
@@ -199,6 +200,28 @@ def _branches(table: CostTable, at: Mapping[str, str]) -> dict[str, tuple[str, t
 def _capacity(kind: DeviceKind) -> int:
     reserve = 0 if kind.is_cpu else int(kind.memory_bytes * RESERVE)
     return kind.memory_bytes - reserve
+
+
+def _together(program: Program, at: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+    """Pieces that must be on the rank of a stream's ring: what uses an item that may be none.
+
+    Such an item does not travel: its stream is read where its users are, by all of them.
+    """
+    found: list[tuple[str, ...]] = []
+    for machine in program.machines:
+        points = control_path(program, machine)
+        pulled = {
+            name
+            for point in points
+            if isinstance(point.statement, Pull) and point.statement.or_none
+            for name in point.defines
+        }
+        calls = [(p.statement, p.uses) for p in points if isinstance(p.statement, Call)]
+        nodes = {call.node for call, uses in calls if pulled & set(uses)}
+        pieces = sorted({at[call.site] for call, _ in calls if call.node in nodes})
+        if len(pieces) > 1:
+            found.append(tuple(pieces))
+    return tuple(found)
 
 
 # Edges

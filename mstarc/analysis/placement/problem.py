@@ -72,13 +72,14 @@ class Edge:
 class Problem:
     """`bytes_of`: what a thing that pieces hold takes on each rank of a group, by option.
 
-    `most_ranks` bounds the ranks before copies.
+    Pieces of each tuple in `together` go to one group. `most_ranks` bounds the ranks before copies.
     """
 
     pieces: tuple[Piece, ...]
     edges: tuple[Edge, ...]
     bytes_of: Mapping[tuple[str, Option], int]
     supply: tuple[Supply, ...]
+    together: tuple[tuple[str, ...], ...] = ()
     most_ranks: int = 8
 
 

@@ -1,7 +1,7 @@
 """A layout of numbers → assignments and copies: which devices its ranks and their copies get.
 
 Ranks are numbered like their devices, in the order in which a request reaches them. A set of
-several ranks stays within one host where one has room; then further copies of each set in the same way.
+several ranks stays within one host where one has room; then come further copies, in the same way.
 """
 
 from collections.abc import Sequence

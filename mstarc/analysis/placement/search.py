@@ -50,7 +50,8 @@ class _Search:
 
     def run(self) -> tuple[Layout, ...]:
         for homes in self.guesses():
-            self.offer(homes)
+            if all(len({homes[name] for name in tied}) == 1 for tied in self.problem.together):
+                self.offer(homes)
         partial = Partial(self.problem, self.objective, self.order)
         self.extend(partial, 0)
         return tuple(layout for _, _, layout in self.found)
@@ -62,7 +63,7 @@ class _Search:
             return
         piece = self.order[index]
         ways: list[tuple[tuple[float, ...], int, Home]] = []
-        for option, ranks in partial.groups.choices(piece, self.problem.supply):
+        for option, ranks in partial.groups.choices(piece, partial.homes, self.problem.supply):
             home = Home(option=option, ranks=ranks)
             undo = partial.place(piece, home)
             if undo is not None:

@@ -77,7 +77,11 @@ def random_problem(seed: int) -> Problem:
         for kind in range(kinds)
     ]
     return Problem(
-        pieces=tuple(pieces), edges=tuple(edges), bytes_of=bytes_of, supply=tuple(supply)
+        pieces=tuple(pieces),
+        edges=tuple(edges),
+        bytes_of=bytes_of,
+        supply=tuple(supply),
+        together=(("p0", "p1"),) if len(pieces) > 2 and chance.random() < 0.2 else (),
     )
 
 
@@ -104,6 +108,9 @@ def groups(piece: Piece, devices: list[int]) -> Iterator[Group]:
 
 def is_allowed(problem: Problem, chosen: tuple[Group, ...]) -> bool:
     pairs = list(zip(problem.pieces, chosen, strict=True))
+    at = {piece.name: group for piece, group in pairs}
+    if any(at[a] != at[b] for a, b in problem.together):
+        return False
     for (piece, (_, a)), (other, (_, b)) in combinations(pairs, 2):
         small, large = sorted((set(a), set(b)), key=len)
         if not small & large:
@@ -222,6 +229,7 @@ def shuffled(problem: Problem, seed: int) -> Problem:
         problem,
         pieces=tuple(pieces),
         edges=tuple(edges),
+        together=tuple(tuple(map(new_name, tied)) for tied in problem.together),
         bytes_of={(new_name(thing), o): size for (thing, o), size in problem.bytes_of.items()},
     )
 
