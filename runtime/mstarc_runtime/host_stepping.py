@@ -41,7 +41,7 @@ class HostStepper:
             station.blocked.add(slot)
             return
         live = worker.live[slot]
-        job = Job(slot=slot, options=live.options, read_input=live.inputs.__getitem__)
+        job = Job(slot=slot, options=live.options, read_input=live.inputs.get)
         for stream in step.reads:
             ring = worker.parts.rings[stream]
             job.chunks[stream] = ring.items_of(slot, ring.take(slot))

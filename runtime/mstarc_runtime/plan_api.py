@@ -397,7 +397,7 @@ class Job(Protocol):
     options: Mapping[str, Any]
 
     def input(self, name: str) -> Any:
-        """A request input as a host value: `str`, `Audio`, …"""
+        """A request input as a host value: `str`, `Audio`, …; None if the request has none."""
 
     def emit(self, output: str, value: Any) -> None:
         """Hand a host value to the client's `output`."""

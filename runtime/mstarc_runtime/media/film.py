@@ -6,6 +6,7 @@ them, so that the time between two is a whole multiple.
 
 import io
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,6 +33,28 @@ class Film:
 
 def read_film(content: bytes) -> Film:
     """The frames of a film that are looked at. Fails with MS9206."""
+    taken = float(_A_SECOND)
+
+    def choose(total: int, rate: float) -> list[int]:
+        nonlocal taken
+        chosen, taken = chosen_frames(total, rate)
+        return chosen
+
+    return Film(frames=_frames(content, choose), rate=taken)
+
+
+def read_frames(content: bytes, most: int) -> tuple[Any, ...]:
+    """At most so many frames of a film, in RGB, spread evenly over it. Fails with MS9206."""
+
+    def choose(total: int, _: float) -> list[int]:
+        count = min(total, most)
+        return [number * total // count for number in range(count)]
+
+    return _frames(content, choose)
+
+
+def _frames(content: bytes, choose: Callable[[int, float], Sequence[int]]) -> tuple[Any, ...]:
+    """The frames that `choose` takes, of how many there are and how many a second."""
     # Here, because most plans see no films.
     import av
 
@@ -40,13 +63,12 @@ def read_film(content: bytes) -> Film:
             total = sum(1 for packet in counted.demux(video=0) if packet.size)
         with av.open(io.BytesIO(content)) as opened:
             rate = float(opened.streams.video[0].average_rate or 0)
-            chosen, taken = chosen_frames(total, rate)
-            wanted = set(chosen)
-            frames = [
+            wanted = set(choose(total, rate))
+            frames = tuple(
                 frame.to_image()
                 for number, frame in enumerate(opened.decode(video=0))
                 if number in wanted
-            ]
+            )
     except (av.FFmpegError, IndexError, ValueError) as error:
         raise RuntimeFailure(
             "MS9206",
@@ -56,7 +78,7 @@ def read_film(content: bytes) -> Film:
         ) from error
     if not frames:
         raise RuntimeFailure("MS9206", "a video holds no frames")
-    return Film(frames=tuple(frames), rate=taken)
+    return frames
 
 
 def chosen_frames(total: int, rate: float) -> tuple[list[int], float]:
