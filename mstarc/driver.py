@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from mstarc import __version__
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, InternalError
+from mstarc.given import for_the_spec, front_sizes
 from mstarc.names import resolve
-from mstarc.options import CompileOptions
+from mstarc.options import DEPLOYED_KIND, CompileOptions
 from mstarc.records import dataclass
 from mstarc.source import SourceFile
 from mstarc.syntax import ast
 from mstarc.syntax.parser import parse
-from mstarc.typecheck import Sizes
 from mstarc.typecheck import check as check_types
 
 if TYPE_CHECKING:
     from mstarc.deployment import Deployment
+    from mstarc.deployment.settings import GivenSetting
     from mstarc.deployment.sizes import SizesFile
     from mstarc.ir.graph import Program
     from mstarc.lint.select import Selection
@@ -84,7 +85,7 @@ def inspect(
     if tree is None:
         return Inspection(source=spec, diagnostics=job.found())
     if job.sink.has_errors:
-        resolved, typed = _check_what_was_read(tree, spec, None, job)
+        resolved, typed = _check_what_was_read(tree, spec, _Given(), job)
     else:
         resolved = job.run("resolve", resolve, tree, job.sink)
         typed = job.run("check", check_types, resolved, job.sink)
@@ -117,7 +118,7 @@ def with_opinions(inspection: Inspection, chosen: "Selection") -> Inspection:
 def check(spec: SourceFile) -> Outcome:
     """What is wrong in a spec, wherever it may run."""
     job = _job((spec,), CompileOptions())
-    _lowered(spec, None, job)
+    _lowered(spec, _Given(), job)
     return job.outcome()
 
 
@@ -137,7 +138,7 @@ def lint(
     from mstarc.lint.run import lint_spec
 
     job = _job((spec, *deployments, *sizes), CompileOptions())
-    typed = _typed(spec, None, job)
+    typed = _typed(spec, _Given(), job)
     if typed is None or job.sink.has_errors:
         return job.outcome()
     for file in sizes:
@@ -186,7 +187,9 @@ def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
     job = _job((spec, *options.deployments, *_given_files(options)), options)
     sizes = _read_sizes(job)
     targets = _targets(job)
-    program = _lowered(spec, sizes, job)
+    if not options.deployments:
+        _report_unused(options.settings, job.sink)
+    program = _lowered(spec, _Given.of(sizes, targets), job)
     if program is None or job.sink.has_errors:
         return job.outcome()
     weighed = _weighed(targets, program, sizes, job)
@@ -220,7 +223,7 @@ def picture_of(
     job = _job((spec, *options.deployments, *_given_files(options)), options)
     sizes = _read_sizes(job)
     targets = _targets(job) if placed else []
-    program = _lowered(spec, sizes, job)
+    program = _lowered(spec, _Given.of(sizes, targets), job)
     if program is not None and targets and not job.sink.has_errors:
         weighed = _weighed(targets[:1], program, sizes, job)
         program = _run_passes(program, weighed[0], job) if weighed else None
@@ -264,34 +267,34 @@ def stage_names() -> tuple[str, ...]:
 # The stages
 
 
-def _lowered(spec: SourceFile, sizes: "SizesFile | None", job: "_Job") -> "Program | None":
+def _lowered(spec: SourceFile, given: "_Given", job: "_Job") -> "Program | None":
     """From text to the IR; none with errors, or where the command goes no further."""
     from mstarc.ir.text import print_program
     from mstarc.lowering import lower
 
-    typed = _typed(spec, sizes, job)
+    typed = _typed(spec, given, job)
     if typed is None or job.ends_after("check", lambda: _printed(typed.resolved.spec, spec)):
         return None
     program = job.run("lower", lower, typed)
     return None if job.ends_after("lower", lambda: print_program(program)) else program
 
 
-def _typed(spec: SourceFile, sizes: "SizesFile | None", job: "_Job") -> "Typed | None":
+def _typed(spec: SourceFile, given: "_Given", job: "_Job") -> "Typed | None":
     """From text to types, perhaps with errors; none where there is nothing to check."""
     tree = job.run("parse", parse, spec, job.sink)
     if tree is not None and job.sink.has_errors and job.options.stop_after != "parse":
-        _check_what_was_read(tree, spec, sizes, job)
+        _check_what_was_read(tree, spec, given, job)
+    job.tree = tree
     if tree is None or job.ends_after("parse", lambda: _printed(tree, spec)):
         return None
     resolved = job.run("resolve", resolve, tree, job.sink)
     # Types are checked also where names are unknown, so that one run reports both.
-    return job.run(
-        "check", check_types, resolved, job.sink, _front_sizes(sizes, resolved, job.sink)
-    )
+    values = front_sizes(given.sizes, given.deployments, resolved, job.sink)
+    return job.run("check", check_types, resolved, job.sink, values)
 
 
 def _check_what_was_read(
-    tree: ast.Spec, spec: SourceFile, sizes: "SizesFile | None", job: "_Job"
+    tree: ast.Spec, spec: SourceFile, given: "_Given", job: "_Job"
 ) -> "tuple[Resolved | None, Typed | None]":
     """After mistakes of syntax: report what is wrong also without what could not be read."""
     from mstarc.syntax.broken import broken_parts
@@ -304,8 +307,8 @@ def _check_what_was_read(
     # A tree with holes may be more than the checker can bear; the holes are reported.
     with suppress(InternalError):
         resolved = job.run("resolve", resolve, tree, sink)
-        given = _front_sizes(sizes, resolved, DiagnosticSink())
-        typed = job.run("check", check_types, resolved, sink, given)
+        values = front_sizes(given.sizes, given.deployments, resolved, DiagnosticSink())
+        typed = job.run("check", check_types, resolved, sink, values)
     for found in sink.diagnostics:
         if found.primary.span.path == spec.path and not broken.may_cause(found):
             job.sink.report(found)
@@ -338,8 +341,8 @@ def _lint_sizes(typed: "Typed", file: SourceFile, job: "_Job") -> None:
     sizes = job.run("sizes", read_sizes, file, job.sink)
     if sizes is not None:
         resolved = typed.resolved
-        given = _front_sizes(sizes, resolved, job.sink)
-        job.run("check", check_types, resolved, job.sink, given, before=typed)
+        values = front_sizes(sizes, (), resolved, job.sink)
+        job.run("check", check_types, resolved, job.sink, values, before=typed)
 
 
 def _lint_deployments(
@@ -355,15 +358,46 @@ def _lint_deployments(
     program = job.run("lower", lower, typed)
     read = []
     for file in files:
-        deployment = job.run("deployment", read_deployment, file, job.sink)
+        # Each has a sink of its own: one that is wrong must not keep the next from being seen.
+        sink = DiagnosticSink()
+        deployment = job.run("deployment", read_deployment, file, sink)
         if deployment is not None:
             read.append(deployment)
-            # Each has a sink of its own: one that is wrong must not keep the next from being seen.
-            context = PassContext(sink=DiagnosticSink(), deployment=deployment)
-            _run_passes(program, context, job)
-            for found in context.sink.diagnostics:
-                job.sink.report(found)
+            own = _with_values(typed, program, deployment, sink, job)
+            if own is not None:
+                context = PassContext(sink=sink, default_kind=DEPLOYED_KIND)
+                _run_passes(own, _deployed(context, deployment, own, job), job)
+        for found in sink.diagnostics:
+            job.sink.report(found)
     return None if job.sink.has_errors else tuple(read)
+
+
+def _with_values(
+    typed: "Typed",
+    program: "Program",
+    deployment: "Deployment",
+    sink: DiagnosticSink,
+    job: "_Job",
+) -> "Program | None":
+    """The program with the values of a deployment's `model_kwargs` and variant; none if wrong."""
+    from mstarc.lowering import lower
+
+    values = front_sizes(None, (deployment,), typed.resolved, sink)
+    if values.variant is None and not values.config:
+        return None if sink.has_errors else program
+    own = job.run("check", check_types, typed.resolved, sink, values, before=typed)
+    return None if sink.has_errors else job.run("lower", lower, own)
+
+
+def _deployed(
+    context: "PassContext", deployment: "Deployment", program: "Program", job: "_Job"
+) -> "PassContext":
+    """The target of a deployment: by the spec's name of its model; says what decides nothing."""
+    from mstarc.deployment.idle import report_idle_settings
+
+    assert job.tree is not None
+    report_idle_settings(deployment, program, context.sink)
+    return replace(context, deployment=for_the_spec(deployment, job.tree))
 
 
 # What a compilation is given besides the spec
@@ -371,7 +405,8 @@ def _lint_deployments(
 
 def _given_files(options: CompileOptions) -> list[SourceFile]:
     found = (options.sizes, options.kinds, options.profile)
-    return [file for file in found if file is not None]
+    settings = [setting.file for setting in options.settings]
+    return [*settings, *(file for file in found if file is not None)]
 
 
 def _read_sizes(job: "_Job") -> "SizesFile | None":
@@ -382,28 +417,11 @@ def _read_sizes(job: "_Job") -> "SizesFile | None":
     return job.run("sizes", read_sizes, job.options.sizes, job.sink)
 
 
-def _front_sizes(sizes: "SizesFile | None", resolved: "Resolved", sink: DiagnosticSink) -> Sizes:
-    """What stands above the defaults of `config`.
+def _report_unused(settings: "Sequence[GivenSetting]", sink: DiagnosticSink) -> None:
+    from mstarc.deployment.idle import report_idle
 
-    A node without weights of its own uses the model's checkpoint: what the file gives for such a
-    node are entries of that checkpoint's config.
-    """
-    if sizes is None:
-        return Sizes()
-    from mstarc.deployment.sizes import refuse_unknown_nodes
-
-    nodes = resolved.symbols.nodes
-    refuse_unknown_nodes(sizes, nodes, sink)
-    checkpoint = dict(sizes.checkpoint)
-    for entry in sizes.weights:
-        symbol = nodes.get(entry.node)
-        if symbol is not None and not _has_weights(symbol.of(ast.NodeDecl)):
-            checkpoint |= entry.config
-    return Sizes(checkpoint=checkpoint, config=sizes.config, spans=sizes.spans)
-
-
-def _has_weights(node: ast.NodeDecl) -> bool:
-    return any(isinstance(item, ast.WeightsItem) for item in node.items)
+    for setting in settings:
+        report_idle(setting.key, setting.span, "it is for deployments, and none is given", sink)
 
 
 def _targets(job: "_Job") -> "list[PassContext]":
@@ -419,8 +437,25 @@ def _weighed(
     """The targets, with how large the weights of the program are there; none after an error."""
     from mstarc.passes.targets import with_weights
 
-    made = [job.run("weigh", with_weights, one, program, job.options, sizes) for one in found]
+    known = [
+        one if (d := one.deployment) is None else _deployed(one, d, program, job) for one in found
+    ]
+    made = [job.run("weigh", with_weights, one, program, job.options, sizes) for one in known]
     return [] if job.sink.has_errors else made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Given:
+    """What a compilation is given besides the spec that may change its values."""
+
+    sizes: "SizesFile | None" = None
+    deployments: "tuple[Deployment, ...]" = ()
+
+    @staticmethod
+    def of(sizes: "SizesFile | None", targets: "Sequence[PassContext]") -> "_Given":
+        """A file of sizes, and the deployments among `targets`."""
+        found = tuple(t.deployment for t in targets if t.deployment is not None)
+        return _Given(sizes=sizes, deployments=found)
 
 
 @dataclass(slots=True)
@@ -430,6 +465,7 @@ class _Job:
     options: CompileOptions
     sources: Mapping[str, SourceFile]
     sink: DiagnosticSink = field(default_factory=DiagnosticSink)
+    tree: ast.Spec | None = None
     dump: str = ""
     seconds: list[tuple[str, float]] = field(default_factory=list)
 

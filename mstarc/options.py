@@ -1,9 +1,16 @@
 """What a command line asks of the compiler, as values."""
 
+from typing import TYPE_CHECKING
+
 from mstarc.records import dataclass
 from mstarc.source import SourceFile
 
+if TYPE_CHECKING:
+    from mstarc.deployment.settings import GivenSetting
+
 DEFAULT_PLACEMENT = "cpu"
+DEPLOYED_KIND = "H200"
+"""What a deployment file without `devices` is placed on: such files are written for GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +34,10 @@ class CompileOptions:
     placed on one CPU. With `deployments`, the texts of deployment files, each of these makes one,
     and `placements` has at most the devices for them. `sizes` replaces config values. `kinds` are
     device kinds of one's own, `profile` is what was measured, and `checkpoints` say how large
-    weights are. `objective` is that of automatic placement, one of `OBJECTIVES` in
-    `analysis.placement.problem`, or None for the usual one. `stop_after` and `dump_after` name a
-    stage or a pass.
+    weights are. `settings` stand above the deployments' values, the lowest first, and a deployment
+    without `devices` is placed on devices of `default_kind`. `objective` is that of automatic
+    placement, one of `OBJECTIVES` in `analysis.placement.problem`, or None for the usual one.
+    `stop_after` and `dump_after` name a stage or a pass.
     """
 
     placements: tuple[str, ...] = ()
@@ -38,6 +46,8 @@ class CompileOptions:
     kinds: SourceFile | None = None
     profile: SourceFile | None = None
     checkpoints: tuple[CheckpointFolder, ...] = ()
+    settings: "tuple[GivenSetting, ...]" = ()
+    default_kind: str = DEFAULT_PLACEMENT
     objective: str | None = None
     stop_after: str | None = None
     dump_after: str | None = None

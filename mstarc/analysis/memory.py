@@ -19,6 +19,9 @@ from mstarc.ir.walking import all_statements
 from mstarc.records import dataclass
 
 PAGE_TOKENS = 16
+# Who counts the pages of a pool without saying how large they are means pages of this size: that is
+# what the number means where such files come from.
+COUNTED_PAGE_TOKENS = 128
 # Of an accelerator's memory: libraries, fragments.
 RESERVE = 0.05
 # A further process on a device has libraries of its own.
@@ -44,10 +47,11 @@ def limits_of(deployment: Deployment | None, kind: DeviceKind) -> Limits:
     """What a deployment says, else the defaults of the device kind."""
     if deployment is None:
         return Limits(requests=kind.max_requests, tokens=kind.max_tokens)
+    page_tokens = COUNTED_PAGE_TOKENS if deployment.max_pages else PAGE_TOKENS
     return Limits(
         requests=deployment.max_requests.value if deployment.max_requests else kind.max_requests,
         tokens=deployment.max_seq_len.value if deployment.max_seq_len else kind.max_tokens,
-        page_tokens=deployment.page_tokens.value if deployment.page_tokens else PAGE_TOKENS,
+        page_tokens=deployment.page_tokens.value if deployment.page_tokens else page_tokens,
         pages=deployment.max_pages.value if deployment.max_pages else None,
     )
 

@@ -1,5 +1,6 @@
 """`mstarc compile specs/orpheus.mstar -o plan/`."""
 
+import re
 import sys
 import time
 from dataclasses import replace
@@ -8,7 +9,7 @@ from pathlib import Path
 import click
 
 from mstarc import driver
-from mstarc.cli.inputs import shown_path
+from mstarc.cli.inputs import read_sources, shown_path
 from mstarc.cli.output import combined_report, format_option, print_report, progress
 from mstarc.cli.save import save_plan
 from mstarc.cli.settings import (
@@ -16,10 +17,12 @@ from mstarc.cli.settings import (
     knowledge_options,
     placement_option,
     read_inputs,
+    settings_option,
     sizes_option,
     stage_option,
 )
 from mstarc.diagnostics import DiagnosticSink
+from mstarc.source import SourceFile
 
 
 @click.command("compile")
@@ -32,6 +35,7 @@ from mstarc.diagnostics import DiagnosticSink
 )
 @placement_option
 @deployment_option
+@settings_option
 @sizes_option
 @knowledge_options
 @stage_option("--stop-after", help="Go as far as a stage or pass, and write nothing.")
@@ -44,6 +48,7 @@ def command(
     output: Path | None,
     placements: tuple[str, ...],
     deployments: tuple[Path, ...],
+    settings: tuple[str, ...],
     sizes: Path | None,
     kinds: Path | None,
     profile: Path | None,
@@ -54,7 +59,11 @@ def command(
     time_passes: bool,
     output_format: str | None,
 ) -> int:
-    """Make a plan of SPEC: the generated Python that the runtime executes."""
+    """Make a plan of SPEC: the generated Python that the runtime executes.
+
+    SPEC may be a deployment file: the plan is then of the spec of its model, beside it or in the
+    folder above, in `specs/`, or among those that mstarc ships.
+    """
     started = time.perf_counter()
     sink = DiagnosticSink()
     attempt = f"compile `{shown_path(spec)}`"
@@ -67,9 +76,13 @@ def command(
         kinds=kinds,
         profile=profile,
         checkpoints=checkpoints,
+        settings=settings,
     )
     if inputs is None:
-        return print_report(combined_report(sink, [], attempt), output_format)
+        return print_report(
+            combined_report(sink, [], attempt, read_sources((spec,), DiagnosticSink())),
+            output_format,
+        )
     source, options = inputs
     outcome = driver.compile_spec(
         source,
@@ -81,6 +94,9 @@ def command(
         ),
     )
     sys.stdout.write(outcome.dump)
+    if not placements:
+        for file in options.deployments:
+            _say_devices(file, options.default_kind)
     if outcome.files is not None:
         folder = output if output is not None else Path(f"{spec.stem}.plan")
         save_plan(outcome.files, folder, sink)
@@ -91,3 +107,12 @@ def command(
         for name, seconds in outcome.seconds:
             progress(f"{seconds * 1000:8.1f} ms  {name}")
     return print_report(combined_report(sink, [outcome], attempt), output_format)
+
+
+def _say_devices(deployment: SourceFile, kind: str) -> None:
+    """Tell what a deployment is placed on that does not say it."""
+    if re.search(r"^devices[ \t]*:", deployment.text, re.MULTILINE) is None:
+        progress(
+            f"{deployment.path} names no devices: placed on {kind}s (`--placement H100` or a line "
+            "`devices:` says others)"
+        )

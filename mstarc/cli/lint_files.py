@@ -5,17 +5,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 from pathlib import Path
 
+from mstarc.cli.find_spec import YAML, models_of, wanted_model
 from mstarc.cli.inputs import read_source, shown_path
 from mstarc.diagnostics import DiagnosticSink
 from mstarc.records import dataclass
 from mstarc.source import SourceFile
 
-_YAML = (".yaml", ".yml")
 # What a file is for is told by its keys, so that other YAML in a folder is left alone.
 _DEPLOYMENT = re.compile(r"^(?:model|node_groups)[ \t]*:", re.MULTILINE)
 _SIZES = re.compile(r"^(?:config|weights)[ \t]*:", re.MULTILINE)
-_MODEL_KEY = re.compile(r"^model[ \t]*:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
-_MODEL_LINE = re.compile(r"^[ \t]*model[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +36,7 @@ class LintFiles:
     @property
     def models(self) -> list[str]:
         """The models of the specs."""
-        return [name for entry in self.specs if (name := model_of(entry.spec)) is not None]
+        return [name for entry in self.specs for name in models_of(entry.spec)]
 
 
 def find_files(paths: Iterable[Path], sink: DiagnosticSink) -> LintFiles:
@@ -49,25 +47,20 @@ def find_files(paths: Iterable[Path], sink: DiagnosticSink) -> LintFiles:
         source = read_source(path, sink)
         if source is None:
             continue
-        if path.suffix not in _YAML:
+        if path.suffix not in YAML:
             specs.append(SpecFiles(spec=source, named=True))
         elif asked or _DEPLOYMENT.search(source.text) or _SIZES.search(source.text):
             others.append((path, source))
     found = LintFiles(specs=specs, alone=[])
     for path, source in others:
         is_sizes = _is_sizes(source)
-        wanted = path.stem if is_sizes else _first(_MODEL_KEY, source.text)
+        wanted = path.stem if is_sizes else wanted_model(source)
         owner = _owner(wanted, path, found, sink, by_name=is_sizes)
         if owner is None:
             found.alone.append(source)
         else:
             (owner.sizes if is_sizes else owner.deployments).append(source)
     return found
-
-
-def model_of(spec: SourceFile) -> str | None:
-    """The model that a spec's `model` line names, as far as its text tells."""
-    return _first(_MODEL_LINE, spec.text)
 
 
 def _listed(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
@@ -78,7 +71,7 @@ def _listed(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
         for file in inside:
             below = file.relative_to(path).parts if file != path else ()
             hidden = any(part.startswith(".") for part in below)
-            known = file.suffix in (".mstar", *_YAML) and file.is_file()
+            known = file.suffix in (".mstar", *YAML) and file.is_file()
             if file == path or (known and not hidden):
                 resolved = shown_path(file)
                 if resolved not in seen:
@@ -95,8 +88,8 @@ def _owner(
 ) -> SpecFiles | None:
     """The spec of a model, or of a file's name: among those found, else in a folder near `path`."""
     for entry in found.specs:
-        name = Path(entry.spec.path).stem if by_name else model_of(entry.spec)
-        if name == wanted:
+        names = (Path(entry.spec.path).stem,) if by_name else models_of(entry.spec)
+        if wanted in names:
             return entry
     if wanted is None:
         return None
@@ -107,13 +100,8 @@ def _owner(
             if any(entry.spec.path == shown_path(candidate) for entry in found.specs):
                 continue
             source = read_source(candidate, sink)
-            if source is not None and (by_name or model_of(source) == wanted):
+            if source is not None and (by_name or wanted in models_of(source)):
                 entry = SpecFiles(spec=source, named=False)
                 found.specs.append(entry)
                 return entry
     return None
-
-
-def _first(pattern: re.Pattern[str], text: str) -> str | None:
-    match = pattern.search(text)
-    return match[1] if match else None

@@ -11,6 +11,7 @@ import click
 from mstarc import __version__
 from mstarc.diagnostics import DiagnosticSink
 from mstarc.diagnostics.render import FORMATS, Report
+from mstarc.source import SourceFile
 
 if TYPE_CHECKING:
     # Only for its name: `mstarc --version` imports no stage of the compiler.
@@ -50,9 +51,18 @@ def print_report(report: Report, wanted_format: str | None) -> int:
     return exit_code(report)
 
 
-def combined_report(sink: DiagnosticSink, outcomes: "Sequence[Outcome]", attempt: str) -> Report:
-    """What the command itself found and what the compiler found, as one report."""
-    sources = {path: source for outcome in outcomes for path, source in outcome.sources.items()}
+def combined_report(
+    sink: DiagnosticSink,
+    outcomes: "Sequence[Outcome]",
+    attempt: str,
+    read: Sequence[SourceFile] = (),
+) -> Report:
+    """What the command itself found and what the compiler found, as one report.
+
+    `read` are further texts that findings may be in.
+    """
+    sources = {source.path: source for source in read}
+    sources |= {path: source for outcome in outcomes for path, source in outcome.sources.items()}
     for outcome in outcomes:
         for diagnostic in outcome.diagnostics:
             sink.report(diagnostic)

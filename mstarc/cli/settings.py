@@ -1,17 +1,22 @@
 """Options that several commands share, and the files and stages that they name."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from mstarc import driver
 from mstarc.cli.checkpoints import read_checkpoint
+from mstarc.cli.find_spec import YAML, find_spec
 from mstarc.cli.inputs import read_source, read_sources
 from mstarc.diagnostics import DiagnosticSink, did_you_mean
-from mstarc.options import CompileOptions
+from mstarc.options import DEFAULT_PLACEMENT, DEPLOYED_KIND, CompileOptions
 from mstarc.source import SourceFile
+
+if TYPE_CHECKING:
+    from mstarc.deployment.settings import GivenSetting
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -78,6 +83,27 @@ def knowledge_options(command: Command) -> Command:
     return command
 
 
+def settings_option(command: Command) -> Command:
+    """`--set`, any number of times."""
+    return click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="A setting of the deployments, above what they and the environment say; may be given "
+        "again.",
+    )(command)
+
+
+def _given_settings(texts: tuple[str, ...], sink: DiagnosticSink) -> "tuple[GivenSetting, ...]":
+    """The settings of the environment, and above them those of the command line."""
+    if not texts and not any(name.startswith("MSTARC_") for name in os.environ):
+        return ()
+    from mstarc.deployment.settings import from_command_line, from_environment
+
+    return (*from_environment(os.environ, sink), *from_command_line(texts, sink))
+
+
 def stage_option(*names: str, **settings: Any) -> Callable[[Command], Command]:
     """An option whose value is a stage or a pass."""
     return click.option(*names, metavar="STAGE", callback=_known_stage, **settings)
@@ -101,16 +127,26 @@ def read_inputs(
     kinds: Path | None = None,
     profile: Path | None = None,
     checkpoints: tuple[str, ...] = (),
+    settings: tuple[str, ...] = (),
 ) -> tuple[SourceFile, CompileOptions] | None:
-    """The spec and what it is compiled with; none when a file could not be read."""
-    if deployments and len(placements) > 1:
+    """The spec and what it is compiled with; none when a file could not be read.
+
+    `spec` may be a deployment file: then the spec is that of its model.
+    """
+    given = (spec, *deployments) if spec.suffix in YAML else deployments
+    if given and len(placements) > 1:
         raise click.UsageError(
-            "with --deployment, --placement says its devices and is given once at most"
+            "with a deployment, --placement says its devices and is given once at most"
         )
-    source = read_source(spec, sink)
+    read = tuple(read_sources(given, sink))
+    source = read_source(spec, sink) if spec.suffix not in YAML else None
+    if source is None and read and spec.suffix in YAML:
+        source = find_spec(read[0], spec, sink)
     options = CompileOptions(
         placements=placements,
-        deployments=tuple(read_sources(deployments, sink)),
+        deployments=read,
+        default_kind=DEPLOYED_KIND if read else DEFAULT_PLACEMENT,
+        settings=_given_settings(settings, sink),
         sizes=None if sizes is None else read_source(sizes, sink),
         kinds=None if kinds is None else read_source(kinds, sink),
         profile=None if profile is None else read_source(profile, sink),

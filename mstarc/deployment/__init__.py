@@ -14,7 +14,7 @@ from mstarc.deployment.catalog import (
     device_kind,
     parse_devices,
 )
-from mstarc.deployment.model import Deployment, Group, Named, Number
+from mstarc.deployment.model import Deployment, Group, Kwarg, Named, Number
 from mstarc.deployment.reader import read_deployment
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "DeviceKind",
     "Devices",
     "Group",
+    "Kwarg",
     "Link",
     "Named",
     "Number",

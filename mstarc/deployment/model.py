@@ -6,6 +6,7 @@ devices: 2xH200                 # ours; without it the devices are those of the 
 max_seq_len: 8192
 max_concurrent_requests: 64
 kv_cache: {max_num_pages: 4096, page_size: 16}
+model_kwargs: {action_horizon: 15}    # over the spec's config
 node_groups:
   - node_names: [LLM]
     ranks: [0]
@@ -14,6 +15,7 @@ node_groups:
 """
 
 from mstarc.deployment.catalog import DeviceKind, Devices
+from mstarc.deployment.sizes import ConfigValue
 from mstarc.records import dataclass
 from mstarc.source import Span
 
@@ -31,6 +33,15 @@ class Number:
     """A whole number as the file writes it."""
 
     value: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kwarg:
+    """An entry of `model_kwargs`."""
+
+    name: Named
+    value: ConfigValue
     span: Span
 
 
@@ -67,6 +78,7 @@ class Deployment:
     max_requests: Number | None = None
     max_pages: Number | None = None
     page_tokens: Number | None = None
+    kwargs: tuple[Kwarg, ...] = ()
     groups: tuple[Group, ...]
     groups_span: Span
 

@@ -5,8 +5,10 @@ from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from mstarc.deployment.catalog import CATALOG, DeviceKind, Devices, parse_devices
-from mstarc.deployment.model import Deployment, Group, Named, Number
+from mstarc.deployment.idle import report_idle
+from mstarc.deployment.model import Deployment, Group, Kwarg, Named, Number
 from mstarc.deployment.nodes import read_root
+from mstarc.deployment.sizes import ConfigValue
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
 from mstarc.source import SourceFile, Span
 
@@ -20,20 +22,22 @@ _TOP = (
     "max_concurrent_requests",
     "kv_cache",
     "resources",
+    "model_kwargs",
     "node_groups",
 )
 _GROUP = ("node_names", "ranks", "tp_size", "sp_size", "graph_walks")
-_KV_CACHE = ("max_num_pages", "page_size")
-# Keys that the field's files have and that nothing here acts on yet: refused, never ignored.
-_NOT_BUILT = {
-    "model_kwargs": "change the `config` of the spec instead",
-    "cpu_offload_pages": "leave it out: pages stay on the device",
-    "flashinfer_backend": "leave it out: the runtime picks the backend",
+_KV_CACHE = ("max_num_pages", "page_size", "cpu_offload_pages", "flashinfer_backend")
+_BACKENDS = ("auto", "fa2", "fa3", "cudnn", "cutlass", "trtllm-gen")
+# Settings of other systems that decide nothing here: accepted, and never without a word.
+_IDLE = {
+    "cpu_offload_pages": "pages stay on their device: a request without room waits for admission",
+    "flashinfer_backend": "the runtime picks FlashInfer's kernels for the GPU and the call",
 }
 _WORDS = {
     "component": "node_names",
     "hosts": "devices",
     "nodes": "node_names",
+    "page_tokens": "page_size",
     "walks": "graph_walks",
 }
 
@@ -65,6 +69,7 @@ class _Reader:
         model = self.required(top, "model", root, self.named)
         groups = self.required(top, "node_groups", root, self.groups)
         kv_cache = self.kv_cache(top)
+        kwargs = self.optional(top, "model_kwargs", self.kwargs) or ()
         own_kinds = self.optional(top, "device_kinds", self.device_kinds) or ()
         deployment_devices = self.optional(top, "devices", self.devices)
         max_seq_len = self.optional(top, "max_seq_len", self.positive)
@@ -82,6 +87,7 @@ class _Reader:
             max_requests=max_requests,
             max_pages=kv_cache.get("max_num_pages"),
             page_tokens=kv_cache.get("page_size"),
+            kwargs=kwargs,
             groups=groups,
             groups_span=self.span(top["node_groups"][0]),
         )
@@ -92,9 +98,12 @@ class _Reader:
         return Span(path=self.file.path, start=start, end=start + len(text.rstrip()))
 
     def error(self, code: str, span: Span, message: str, label: str, *helps: str) -> None:
-        self.failed = True
         primary = Label(span=span, text=label)
-        self.sink.report(Diagnostic(code=code, message=message, primary=primary, helps=helps))
+        self.report(Diagnostic(code=code, message=message, primary=primary, helps=helps))
+
+    def report(self, diagnostic: Diagnostic) -> None:
+        self.failed = True
+        self.sink.report(diagnostic)
 
     def mapping(self, node: Any, known: tuple[str, ...], what: str) -> dict[str, Any] | None:
         """Key and value nodes by key; unknown and repeated keys are reported."""
@@ -120,10 +129,6 @@ class _Reader:
         return found
 
     def unknown_key(self, name: str, span: Span, known: tuple[str, ...], what: str) -> None:
-        if name in _NOT_BUILT:
-            message = f"the deployment key `{name}` is not built yet"
-            self.error("MS0615", span, message, "nothing would act on it", _NOT_BUILT[name])
-            return
         near = (_WORDS[name],) if _WORDS.get(name) in known else did_you_mean(name, known)
         helps = (f"did you mean {_listed(near)}?",) if near else ()
         label = f"{what} has the keys {_listed(known)}"
@@ -264,14 +269,63 @@ class _Reader:
             resources = self.mapping(top["resources"][1], ("kv_cache",), "`resources`") or {}
             places.extend(resources.values())
         if len(places) > 1:
-            span = self.span(places[1][0])
-            self.error("MS0602", span, "the KV cache is set twice", "here under `resources` too")
+            primary = Label(span=self.span(places[1][0]), text="here under `resources` too")
+            message = "the KV cache is set twice"
+            twice = Diagnostic(code="MS0602", message=message, primary=primary)
+            self.report(twice.label(self.span(places[0][0]), "first here"))
         for _, value in places[:1]:
-            for name, (_, setting) in (self.mapping(value, _KV_CACHE, "`kv_cache`") or {}).items():
-                number = self.positive(setting)
-                if number is not None:
+            for name, (key, setting) in (
+                self.mapping(value, _KV_CACHE, "`kv_cache`") or {}
+            ).items():
+                if name in _IDLE:
+                    self.idle(name, key, setting)
+                elif (number := self.positive(setting)) is not None:
                     found[name] = number
         return found
+
+    def idle(self, name: str, key: Any, setting: Any) -> None:
+        """Check the type of a setting that decides nothing here, and say so (MS0630)."""
+        if name == "cpu_offload_pages":
+            right = self.rank(setting) is not None
+        else:
+            right = self.one_of(setting, _BACKENDS)
+        if right:
+            report_idle(name, self.span(key), _IDLE[name], self.sink)
+
+    def one_of(self, node: Any, known: tuple[str, ...]) -> bool:
+        """Whether a value is one of a few words; else it is reported."""
+        word = self.named(node)
+        if word is None or word.value in known:
+            return word is not None
+        near = did_you_mean(word.value, known)
+        helps = (f"did you mean {_listed(near)}?",) if near else ()
+        self.error(
+            "MS0605", word.span, f"expected {_listed(known)}, found `{word.value}`", "", *helps
+        )
+        return False
+
+    def kwargs(self, node: Any) -> tuple[Kwarg, ...]:
+        if node.id != "mapping":
+            self.wrong(node, "keys and values")
+            return ()
+        known = tuple(str(key.value) for key, _ in node.value)
+        found = self.mapping(node, known, "`model_kwargs`") or {}
+        return tuple(
+            Kwarg(name=Named(value=name, span=self.span(key)), value=value, span=self.span(setting))
+            for name, (key, setting) in found.items()
+            if (value := self.plain(setting)) is not None
+        )
+
+    def plain(self, node: Any) -> ConfigValue | None:
+        """A value of config: a number, a text, a truth value, or a list of these."""
+        from yaml import SafeLoader  # loaded here: few files have values of this kind
+
+        value = SafeLoader("").construct_object(node, deep=True)
+        items = value if isinstance(value, list) else [value]
+        if all(isinstance(item, int | float | bool | str) for item in items):
+            return tuple(value) if isinstance(value, list) else value
+        self.wrong(node, "a number, a text, a truth value or a list of these")
+        return None
 
 
 def _is_decimal(text: str) -> bool:

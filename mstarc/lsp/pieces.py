@@ -20,7 +20,8 @@ from mstarc.syntax import ast
 from mstarc.syntax.parser import parse
 
 _BEGIN = re.compile(
-    r"^(?=(?:config|variant|request|need|let|table|folded|node|stream|walk|machine)\b)", re.MULTILINE
+    r"^(?=(?:config|variant|request|need|let|table|folded|node|stream|walk|machine)\b)",
+    re.MULTILINE,
 )
 _HEAD = "mstar 1 model m\n"
 """What makes a piece a whole spec."""

@@ -18,7 +18,8 @@ class PassContext:
     `weight_bytes` are measured sizes by node, which go before declared ones, and `weight_sources`
     says how each was found. `kinds` are the devices that are known, `profile` is what was measured
     of the program, `objective` is what automatic placement makes least. With `require_graphs` a
-    device call that no capture region holds is an error.
+    device call that no capture region holds is an error. A deployment that names no devices is
+    placed on some of `default_kind`.
     """
 
     sink: DiagnosticSink
@@ -28,6 +29,7 @@ class PassContext:
     weight_sources: Mapping[str, str] = field(default_factory=dict)
     kinds: tuple[DeviceKind, ...] = CATALOG
     profile: MeasuredProfile | None = None
+    default_kind: str = "cpu"
     objective: Objective = DEFAULT_OBJECTIVE
     require_graphs: bool = False
 

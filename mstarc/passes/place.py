@@ -116,7 +116,9 @@ def _devices(context: PassContext) -> Devices:
     if deployment is None:
         devices = parse_devices("cpu", context.kinds)
     else:
-        devices = deployment.devices or parse_devices(f"{deployment.rank_count}xcpu", context.kinds)
+        devices = deployment.devices or parse_devices(
+            f"{deployment.rank_count}x{context.default_kind}", context.kinds
+        )
     assert devices is not None
     return devices
 

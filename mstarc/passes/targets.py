@@ -11,7 +11,15 @@ from typing import Any
 from mstarc.analysis.checkpoints import read_config, read_tensors
 from mstarc.analysis.placement.problem import DEFAULT_OBJECTIVE, OBJECTIVES
 from mstarc.analysis.weighing import Sources, weigh
-from mstarc.deployment import CATALOG, DeviceKind, Devices, parse_devices, read_deployment
+from mstarc.deployment import (
+    CATALOG,
+    DeviceKind,
+    Devices,
+    device_kind,
+    parse_devices,
+    read_deployment,
+)
+from mstarc.deployment.settings import settled
 from mstarc.deployment.sizes import NodeSizes, SizesFile
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
 from mstarc.ir.graph import Program
@@ -35,7 +43,11 @@ def targets(options: CompileOptions, sink: DiagnosticSink) -> list[PassContext]:
         if profile is not None:
             kinds = tuple(with_facts(kind, profile) for kind in kinds)
     devices: list[Devices | None] = []
+    default_kind = options.default_kind
     for text in dict.fromkeys(options.placements):
+        if options.deployments and device_kind(text, kinds) is not None:
+            default_kind = text  # of this kind, as many as the deployment has ranks
+            continue
         devices.append(parse_devices(text, kinds))
         if devices[-1] is None:
             sink.report(unknown_devices(text, kinds))
@@ -45,6 +57,7 @@ def targets(options: CompileOptions, sink: DiagnosticSink) -> list[PassContext]:
         sink=sink,
         kinds=kinds,
         profile=profile,
+        default_kind=default_kind,
         objective=next((o for o in OBJECTIVES if o == options.objective), DEFAULT_OBJECTIVE),
         require_graphs=options.require_graphs,
     )
@@ -55,9 +68,12 @@ def targets(options: CompileOptions, sink: DiagnosticSink) -> list[PassContext]:
     for file in options.deployments:
         deployment = read_deployment(file, sink, kinds)
         if deployment is not None:
+            deployment = settled(deployment, options.settings, sink)
             # Kinds of the file's own stand above the command line's.
             own = deployment.kinds or kinds
             on = devices[0] if devices else None
+            if on is None and default_kind != options.default_kind and deployment.devices:
+                on = parse_devices(f"{deployment.devices.count}x{default_kind}", own)
             found.append(replace(common, kinds=own, devices=on, deployment=deployment))
     return found
 
@@ -92,7 +108,7 @@ def with_weights(
         if context.devices is not None
         else context.deployment.devices.kind
         if context.deployment is not None and context.deployment.devices is not None
-        else context.kind(DEFAULT_PLACEMENT)
+        else context.kind(context.default_kind)
     )
     found = weigh(program, _sources(program, context, options, sizes), kind.dtype)
     return replace(

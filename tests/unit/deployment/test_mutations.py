@@ -125,13 +125,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def compile_with(deployment: str) -> list[str]:
+def compile_with(deployment: str, *, alone: bool = False) -> list[str]:
+    """The command for a file beside its spec, or alone: then the spec is found by the model."""
     Path("pair.yaml").write_text(deployment)
     return [
         "compile",
-        "pair.mstar",
-        "--deployment",
-        "pair.yaml",
+        *(("pair.yaml",) if alone else ("pair.mstar", "--deployment", "pair.yaml")),
         "--placement",
         "2xH200",
         "--format",
@@ -141,12 +140,16 @@ def compile_with(deployment: str) -> list[str]:
     ]
 
 
-def test_the_valid_file_compiles(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(compile_with(VALID)) == 0
+@pytest.mark.parametrize("alone", [False, True])
+def test_the_valid_file_compiles(
+    folder: Path, capsys: pytest.CaptureFixture[str], *, alone: bool
+) -> None:
+    assert run_command(compile_with(VALID, alone=alone)) == 0
     assert capsys.readouterr().out == ""
     assert (folder / "plan" / "placements" / "pair").is_dir()
 
 
+@pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize(
     ("old", "new", "code", "line", "column", "name", "meant"),
     [row[1:] for row in MUTATIONS],
@@ -162,10 +165,12 @@ def test_one_mistake_is_one_error(
     column: int,
     name: str,
     meant: str | None,
+    *,
+    alone: bool,
 ) -> None:
     mutated = VALID.replace(old, new)
     assert mutated != VALID
-    assert run_command(compile_with(mutated)) == 1
+    assert run_command(compile_with(mutated, alone=alone)) == 1
     found = [json.loads(row) for row in capsys.readouterr().out.splitlines()]
     errors = [row for row in found if CATALOG[row["code"]].severity == "error"]
     assert [row["code"] for row in errors] == [code], found

@@ -74,7 +74,10 @@ def test_values_keep_their_place() -> None:
         ("model: m\nnode_groups: [{node_names: [], ranks: [0]}]", "MS0605"),
         ("model: m\nnode_groups: [{node_names: [a], ranks: 0}]", "MS0605"),
         ("model: m\nnode_groups: [{node_names: [a], ranks: [0x1]}]", "MS0605"),
-        (f"{GOOD}model_kwargs: {{}}", "MS0615"),
+        (f"{GOOD}model_kwargs: 3", "MS0605"),
+        (f"{GOOD}model_kwargs: {{a: {{b: 1}}}}", "MS0605"),
+        (f"{GOOD}kv_cache: {{cpu_offload_pages: -1}}", "MS0605"),
+        (f"{GOOD}kv_cache: {{flashinfer_backend: fa4}}", "MS0605"),
         (
             "model: m\nkv_cache: {page_size: 0}\nnode_groups: [{node_names: [a], ranks: [0]}]",
             "MS0605",
