@@ -43,6 +43,8 @@ class Reference:
         self.model.eval().requires_grad_(False)
         for name, parameter in self.model.named_parameters():
             _enliven(name, parameter)
+        # So that some replies end by themselves.
+        self.model.thinker.lm_head.weight[tiny_config()["im_end_token_id"]] *= 2.5
         self.folder = folder
         self.model.save_pretrained(folder)
         # transformers 5.17 asks the Talker's config for it where a request has sound and pictures.
