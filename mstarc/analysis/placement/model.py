@@ -97,7 +97,7 @@ def model_of(program: Program, table: CostTable, requests: int) -> Model:
     )
     return Model(
         problem=problem,
-        flow=tuple(dict.fromkeys(at[site] for site in _flow(program) if site in at)),
+        flow=tuple(dict.fromkeys(at[site] for site in _flow(program) if at.get(site))),
         parts={part.name: part for part in parts},
     )
 

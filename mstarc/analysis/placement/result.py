@@ -26,9 +26,11 @@ def chosen(model: Model, layout: Layout, devices: Devices) -> Chosen:
     """The layout on devices. Nodes of engine `host` are not part of it."""
     free = list(range(devices.count))
     reached = [rank for name in model.flow for rank in layout.homes[name].ranks]
+    # Where there are only host nodes, a request reaches nothing.
+    place = {rank: index for index, rank in reversed(list(enumerate(reached)))}
     order = sorted(
         range(len(layout.sets)),
-        key=lambda index: min(reached.index(rank) for rank in layout.sets[index]),
+        key=lambda index: min(place.get(rank, len(reached)) for rank in layout.sets[index]),
     )
     numbers: dict[int, int] = {}
     copies: list[Copy] = []
