@@ -36,11 +36,14 @@ class Reasons:
             if beside is None:
                 return "host code that no device call follows"
             return f"host code, beside `{beside}`, from which it would lose most time apart"
+        groups = [a for a in self.placement.of(node.name) if a.tp > 1]
+        if groups:
+            return f"cut over {groups[0].tp} ranks: no layout with it whole is better"
         others = [n for n in self._devices(rank) if n != node.name]
         if not others:
-            return "has the rank's device to itself: the slowest rank is fastest so"
+            return "has the rank's device to itself: no layout is better"
         name = beside if beside in others else others[0]
-        return f"shares with `{name}`: apart, the slowest rank would not be faster"
+        return f"shares with `{name}`: no layout that parts them is better"
 
     def _devices(self, rank: int) -> list[str]:
         return [

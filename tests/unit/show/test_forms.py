@@ -103,7 +103,8 @@ def test_an_unknown_name_has_the_nearest_one(orpheus: Program) -> None:
 
 def test_the_command_draws_a_placement(capsys: pytest.CaptureFixture[str]) -> None:
     spec = str(ROOT / "specs/orpheus.mstar")
-    assert run_command(["show", spec, "--placement", "2xcpu"]) == 0
+    sizes = str(ROOT / "specs/tiny/orpheus.yaml")
+    assert run_command(["show", spec, "--placement", "2xcpu", "--sizes", sizes]) == 0
     shown = capsys.readouterr().out
     assert "orpheus on 2xcpu" in shown
     assert re.search(r"token = lm\.step\(token\)  rank 0  ⎡decode\.0⎦", shown)
