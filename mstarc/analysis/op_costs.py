@@ -123,11 +123,12 @@ def seconds(
         found = profile.op_seconds(kind, node.name, op.name, batch=batch, rows=rows)
         if found is not None:
             taken, (near_batch, near_rows) = found
+            # Measured is the call alone, not what a step does around it.
             if (near_batch, near_rows) == (batch, rows) and tp == 1:
-                return taken
+                return taken + kind.launch_s
             there = _modelled(node, op, kind, near_batch, near_rows, 0, 1, measured)
             here = _modelled(node, op, kind, batch, rows, context_rows, tp, measured)
-            return taken * here / there
+            return taken * here / there + kind.launch_s
     if node.engine == "host":
         return HOST_CALL_S * batch
     return _modelled(node, op, kind, batch, rows, context_rows, tp, measured)

@@ -91,7 +91,9 @@ class _Counter:
                 stream = self.streams[streams[0]]
                 policy = statement.policy or stream.policy
                 sent = self.items.get(stream.name, UNKNOWN_BOUND)
-                chunks = max(1.0, sent / new_items(policy)) if sent else 0.0
+                # The first chunk of a sliding window takes more items than the others bring.
+                rest = sent - (policy.size - new_items(policy))
+                chunks = max(1.0, rest / new_items(policy)) if sent else 0.0
                 self.count(site, times * chunks)
                 self.body(body, times * chunks)
             case Send(stream=stream_name, values=values):

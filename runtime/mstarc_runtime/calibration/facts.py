@@ -1,4 +1,4 @@
-"""Facts of a machine: bytes a second that a kernel reads, FLOPs a second of a matmul, a hop.
+"""Facts of a machine: how fast kernels read and multiply, what a hop and a step cost.
 
 Each is the best of several runs: what the machine reaches, not what else it does meanwhile.
 """
@@ -12,6 +12,8 @@ from pathlib import Path
 
 import torch
 import zmq
+
+from mstarc_runtime.calibration.steps import measure_step
 
 READ_BYTES = 2**28
 MATMUL_SIZE = 1024
@@ -37,6 +39,7 @@ def measure_facts(kind: str) -> dict[str, float]:
         "bandwidth_bytes_per_s": _read_rate(device),
         "matrix_flops_per_s": _matmul_rate(device, dtype),
         "hop_s": _hop_seconds(),
+        "launch_s": measure_step(device),
     }
 
 
