@@ -56,6 +56,8 @@ class Exprs:
                 return ir.Binary("or", self.lower(expr.left), self.lower(expr.right))
             case ast.Member():
                 return ir.Member(self.lower(expr.item), self.lower(expr.container))
+            case ast.Wants() if expr.output.text in self._typed.left_out:
+                return ir.Const(False)
             case ast.Wants():
                 return ir.Wants(expr.output.text)
             case ast.Has():

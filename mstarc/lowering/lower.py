@@ -12,6 +12,7 @@ from mstarc.lowering.declarations import (
 )
 from mstarc.lowering.exprs import Exprs
 from mstarc.lowering.machines import lower_machine
+from mstarc.lowering.variants import without_outputs
 from mstarc.lowering.walks import lower_walk
 from mstarc.syntax import ast
 from mstarc.typecheck import Typed
@@ -21,7 +22,7 @@ def lower(typed: Typed) -> ir.Program:
     """The program of a spec in which no error was found. Its parts keep the spec's order."""
     spec = typed.resolved.spec
     exprs = Exprs(typed, {})
-    return ir.Program(
+    program = ir.Program(
         model=spec.model.name.text,
         checkpoint=_checkpoint(typed),
         config=tuple(typed.config.items()),
@@ -45,6 +46,7 @@ def lower(typed: Typed) -> ir.Program:
             (folded.alias.value, folded.node.text) for folded in spec.all_of(ast.FoldedDecl)
         ),
     )
+    return without_outputs(program, typed.left_out)
 
 
 def _checkpoint(typed: Typed) -> str | None:

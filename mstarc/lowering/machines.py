@@ -9,6 +9,7 @@ from typing import assert_never
 
 from mstarc.ir import exprs as ir_exprs
 from mstarc.ir import graph as ir
+from mstarc.ir.folding import truth
 from mstarc.ir.types import OptionalType
 from mstarc.lowering.calls import Sites, lower_call
 from mstarc.lowering.contexts import lower_fork, lower_mark, lower_release
@@ -61,6 +62,10 @@ class _MachineLowering:
     def _state(self, entry: ast.StateDecl) -> list[ir.State]:
         self._sites = Sites(f"{self._machine.name.text}.{entry.name.text}")
         nexts = [s for s in entry.body.statements if isinstance(s, ast.Next)]
+        if self._typed.left_out:
+            # What is wanted of what the variant leaves out leads nowhere, also as the last choice.
+            held = [go for go in nexts if truth(self._condition(go)) is not False]
+            nexts = held or nexts
         body = self._block(tuple(s for s in entry.body.statements if not isinstance(s, ast.Next)))
         return self._chain(entry.name.text, entry, body, nexts)
 
@@ -91,6 +96,9 @@ class _MachineLowering:
             target=first.target.text, condition=condition, otherwise=otherwise, span=first.span
         )
         return [ir.State(name=name, body=body, next=transition, span=entry.span), *rest]
+
+    def _condition(self, go: ast.Next) -> ir_exprs.Expr | None:
+        return None if go.condition is None else self._exprs.lower(go.condition)
 
     def _block(self, statements: tuple[ast.Stmt, ...]) -> tuple[ir.Statement, ...]:
         outer, self._out = self._out, []

@@ -57,6 +57,9 @@ def _resolve_declaration(declaration: ast.Decl, top: Scope, uses: Uses) -> None:
 
 def _resolve_variant(variant: ast.VariantDecl, top: Scope, uses: Uses) -> None:
     config = _config(top)
+    for output in variant.without:
+        uses.use(output, uses.symbols.outputs, "MS0208", "output")
+    refuse_doubles(variant.without, "output", uses.sink)
     for setting in variant.settings:
         uses.use(setting.name, config.names, "MS0217", "config value")
         resolve_expr(setting.value, config, uses)

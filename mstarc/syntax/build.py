@@ -79,15 +79,20 @@ class TreeBuilder(StmtBuilder, ExprBuilder):
         end: int,
         name: ast.Str,
         source: ast.Str | None,
+        without: tuple[ast.Name, ...] | None,
         settings: tuple[ast.Setting, ...] | None,
     ) -> ast.VariantDecl:
         return ast.VariantDecl(
             span=self.span(start, end),
             name=name,
             source=source,
+            without=without or (),
             settings=settings or (),
             doc=self.doc(start),
         )
+
+    def without(self, start: int, end: int, *outputs: ast.Name) -> tuple[ast.Name, ...]:
+        return outputs
 
     def request(self, start: int, end: int, *fields: ast.RequestField) -> ast.RequestDecl:
         return ast.RequestDecl(span=self.span(start, end), fields=fields, doc=self.doc(start))

@@ -15,7 +15,9 @@ FORMS: dict[str, Form] = {
     "model": Form("the model line", '`model name from "org/checkpoint"`'),
     "config": Form("a config block", "`config { name : type = default … }`"),
     "config_item": Form("a config item", '`name : type = default from "key"`'),
-    "variant": Form("a variant", '`variant "name" from "org/checkpoint" { value = 64 }`'),
+    "variant": Form(
+        "a variant", '`variant "name" from "org/checkpoint" without output { value = 64 }`'
+    ),
     "request": Form("a request block", "`request { in … out … opt … }`"),
     "in_field": Form("an input", "`in name : type at least 1 turns optional`"),
     "out_field": Form("an output", "`out name : type optional via node.op`"),

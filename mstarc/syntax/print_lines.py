@@ -346,8 +346,9 @@ def decl_text(decl: ast.Decl) -> str:
             return f"table {decl.name.text}[{index}] = {expr_text(decl.value)}"
         case ast.VariantDecl():
             source = "" if decl.source is None else f" from {str_text(decl.source)}"
+            without = f" without {names_text(decl.without)}" if decl.without else ""
             values = f" {settings_text(decl.settings)}" if decl.settings else ""
-            return f"variant {str_text(decl.name)}{source}{values}"
+            return f"variant {str_text(decl.name)}{source}{without}{values}"
         case ast.FoldedDecl():
             return f"folded {str_text(decl.alias)} into {decl.node.text}"
         case ast.NodeDecl():

@@ -197,3 +197,9 @@ class Typed:
     policies: Mapping[ast.Each, PolicyInfo]
     registers: Mapping[str, Mapping[Symbol, Type]]
     unsure: frozenset[Symbol]
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The outputs that the variant cannot make."""
+        names = self.variant.without if self.variant is not None else ()
+        return frozenset(name.text for name in names)

@@ -287,7 +287,14 @@ declarations = st.one_of(
     node(ast.NeedDecl, condition=exprs, doc=docs),
     node(ast.Let, name=names, value=exprs, doc=docs),
     node(ast.TableDecl, name=names, index=names, length=sums, value=exprs, doc=docs),
-    node(ast.VariantDecl, name=strings, source=maybe(strings), settings=settings, doc=docs),
+    node(
+        ast.VariantDecl,
+        name=strings,
+        source=maybe(strings),
+        without=several(_plain_names),
+        settings=settings,
+        doc=docs,
+    ),
     node(ast.FoldedDecl, alias=strings, node=names, doc=docs),
     node(
         ast.NodeDecl, name=names, engine=names, aliases=aliases, items=several(node_items), doc=docs

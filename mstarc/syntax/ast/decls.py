@@ -126,10 +126,14 @@ class TableDecl(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VariantDecl(Node):
-    """`variant "public name" from "org/checkpoint" { name = value }`: other sizes of the model."""
+    """`variant "public name" from "org/checkpoint" without output { name = value }`.
+
+    Another public name of the model: with other weights and sizes, and perhaps without outputs.
+    """
 
     name: Str
     source: Str | None
+    without: tuple[Name, ...]
     settings: "tuple[Setting, ...]"
     doc: str | None
 

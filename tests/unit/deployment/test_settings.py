@@ -65,6 +65,20 @@ def test_a_variant_brings_its_checkpoint_and_values(folder: Path) -> None:
     assert "config layers = 4" in program
 
 
+def test_a_variant_without_an_output_needs_no_rank_for_what_makes_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "model: {}\nnode_groups: [{{node_names: [dit, vae_encoder, vae_decoder], ranks: [0]}}]\n"
+    (folder / "cosmos.yaml").write_text(text.format("cosmos3_droid"))
+    assert run_command(["compile", "cosmos.yaml", "-o", "plan", "--format", "concise"]) == 0
+    program = (folder / "plan" / "program.mir").read_text()
+    for left_out in ("output sound", "node audio_decoder", "walk video_sound_gen", "wants sound"):
+        assert left_out not in program
+    (folder / "cosmos.yaml").write_text(text.format("cosmos3"))
+    assert run_command(["compile", "cosmos.yaml", "-o", "other", "--format", "concise"]) == 1
+    assert "MS0607" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("added", "code", "said"),
     [
