@@ -17,10 +17,11 @@ from torch import Tensor, nn
 
 from mstarc_runtime.engine.context import KVContext
 from mstarc_runtime.layers.config import require_value, required
-from mstarc_runtime.layers.embedding import Embedding
 from mstarc_runtime.layers.linear import Linear
 from mstarc_runtime.layers.norm import RMSNorm
+from mstarc_runtime.layers.parallel import HeadLinear, ShardedEmbedding
 from mstarc_runtime.layers.rope import Rope, RopeSettings
+from mstarc_runtime.layers.shard import WHOLE, Shard
 from mstarc_runtime.models.bagel.embeddings import LATENT_NAMES, LatentEmbedding
 from mstarc_runtime.models.bagel.expert import Angles, Expert, expert_names
 
@@ -62,11 +63,17 @@ class Layer(nn.Module):
     """One attention between two experts."""
 
     def __init__(
-        self, config: Mapping[str, Any], rope: Rope, *, dtype: torch.dtype, device: torch.device
+        self,
+        config: Mapping[str, Any],
+        rope: Rope,
+        *,
+        shard: Shard,
+        dtype: torch.dtype,
+        device: torch.device,
     ) -> None:
         super().__init__()
-        self.words = Expert(config, rope, dtype=dtype, device=device)
-        self.cells = Expert(config, rope, dtype=dtype, device=device)
+        self.words = Expert(config, rope, shard=shard, dtype=dtype, device=device)
+        self.cells = Expert(config, rope, shard=shard, dtype=dtype, device=device)
 
     def read(self, ctx: KVContext, layer: int, x: Tensor, angles: Angles) -> Tensor:
         """Rows [R, D] of words and seen images."""
@@ -87,11 +94,17 @@ class Layer(nn.Module):
 
 
 class MixtureOfTransformers(nn.Module):
-    """The decoder of one node. `config`: llm_config, max_latent_size, … of config.json;
-    `special_tokens` gives ids of marks that a checkpoint's vocabulary has elsewhere."""
+    """The decoder of one node, or a part of it. `config`: llm_config, max_latent_size, … of
+    config.json; `special_tokens` gives ids of marks that a checkpoint's vocabulary has
+    elsewhere."""
 
     def __init__(
-        self, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device
+        self,
+        config: Mapping[str, Any],
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        shard: Shard = WHOLE,
     ) -> None:
         super().__init__()
         language = required(config, "llm_config")
@@ -111,21 +124,30 @@ class MixtureOfTransformers(nn.Module):
                 language, head_dim=int(language.get("head_dim") or width // heads)
             )
         )
-        self.embedding = Embedding(self.vocab_size, width, dtype=dtype, device=device)
+        self.embedding = ShardedEmbedding(
+            self.vocab_size, width, shard=shard, dtype=dtype, device=device
+        )
         self.layers = nn.ModuleList(
-            Layer(language, self.rope, dtype=dtype, device=device)
+            Layer(language, self.rope, shard=shard, dtype=dtype, device=device)
             for _ in range(int(required(language, "num_hidden_layers")))
         )
         self.word_norm = RMSNorm(width, eps=eps, dtype=dtype, device=device)
         self.cell_norm = RMSNorm(width, eps=eps, dtype=dtype, device=device)
-        self.head = Linear(width, self.vocab_size, dtype=dtype, device=device)
+        self.head = HeadLinear(width, self.vocab_size, shard=shard, dtype=dtype, device=device)
         self.latents = LatentEmbedding(config, dtype=dtype, device=device)
         self.velocity = Linear(width, self.latents.depth, bias=True, dtype=dtype, device=device)
 
     @classmethod
-    def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
-        """A decoder without weights. Fails with MS9109 where `config` can't be served."""
-        return cls(config, dtype=dtype, device=device)
+    def build(
+        cls,
+        config: Mapping[str, Any],
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        shard: Shard = WHOLE,
+    ) -> Self:
+        """A decoder without weights. Fails with MS9109 or MS9012 where it can't be served."""
+        return cls(config, dtype=dtype, device=device, shard=shard)
 
     def weight_map(self) -> Mapping[str, str | tuple[str, ...]]:
         """Own parameter → tensors of the checkpoint, several being concatenated on dim 0."""
@@ -168,8 +190,7 @@ class MixtureOfTransformers(nn.Module):
         """`emb` with the words of its marks where they stand."""
         x = emb.to(self.embedding.weight.dtype, copy=True)
         for mark, where in zip(self._marks, (rows.opening, rows.closing), strict=True):
-            word = self.embedding.weight[mark]
-            x.index_copy_(0, where, word.expand(where.shape[0], -1))
+            x.index_copy_(0, where, self.embedding(torch.full_like(where, mark)))
         return x
 
     def _read(self, ctx: KVContext, x: Tensor) -> Tensor:

@@ -11,38 +11,54 @@ import torch
 from torch import Tensor, nn
 
 from mstarc_runtime.layers.config import required
-from mstarc_runtime.layers.linear import Linear
 from mstarc_runtime.layers.mlp import GatedMLP
 from mstarc_runtime.layers.norm import RMSNorm
+from mstarc_runtime.layers.parallel import ColumnLinear, RowLinear
 from mstarc_runtime.layers.rope import Rope
+from mstarc_runtime.layers.shard import Shard
 
 Angles = tuple[Tensor, Tensor]
 
 
 class Expert(nn.Module):
-    """Projections, feed-forward and norms. `config` has the keys of a Qwen2 config."""
+    """Projections, feed-forward and norms. `config` has the keys of a Qwen2 config.
+
+    `head_count` and `kv_heads` are those of the shard.
+    """
 
     def __init__(
-        self, config: Mapping[str, Any], rope: Rope, *, dtype: torch.dtype, device: torch.device
+        self,
+        config: Mapping[str, Any],
+        rope: Rope,
+        *,
+        shard: Shard,
+        dtype: torch.dtype,
+        device: torch.device,
     ) -> None:
         super().__init__()
         width = int(required(config, "hidden_size"))
         eps = float(config.get("rms_norm_eps", 1e-6))
-        self.head_count = int(required(config, "num_attention_heads"))
-        self.kv_heads = int(config.get("num_key_value_heads") or self.head_count)
-        self.head_dim = rope.settings.head_dim
+        heads = int(required(config, "num_attention_heads"))
+        kv_heads = int(config.get("num_key_value_heads") or heads)
+        size = self.head_dim = rope.settings.head_dim
         self.rope = rope
-        rows = (self.head_count + 2 * self.kv_heads) * self.head_dim
+        held, held_kv = shard.heads(heads, "attention heads"), shard.kv_heads(kv_heads)
+        self.head_count, self.kv_heads = held[1] - held[0], held_kv[1] - held_kv[0]
+        query = (heads * size, (held[0] * size, held[1] * size))
+        key = (kv_heads * size, (held_kv[0] * size, held_kv[1] * size))
         self.attention_norm = RMSNorm(width, eps=eps, dtype=dtype, device=device)
-        self.qkv = Linear(width, rows, bias=True, dtype=dtype, device=device)
+        self.qkv = ColumnLinear(width, [query, key, key], bias=True, dtype=dtype, device=device)
         self.q_norm = RMSNorm(self.head_dim, eps=eps, dtype=dtype, device=device)
         self.k_norm = RMSNorm(self.head_dim, eps=eps, dtype=dtype, device=device)
-        self.out = Linear(self.head_count * self.head_dim, width, dtype=dtype, device=device)
+        self.out = RowLinear(
+            query[0], width, held=query[1], shard=shard, dtype=dtype, device=device
+        )
         self.mlp_norm = RMSNorm(width, eps=eps, dtype=dtype, device=device)
         self.mlp = GatedMLP(
             width,
             int(required(config, "intermediate_size")),
             bias=False,
+            shard=shard,
             dtype=dtype,
             device=device,
         )
