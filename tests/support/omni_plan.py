@@ -76,7 +76,7 @@ class OmniRanks:
     def submit(self, parts: Sequence[Any], folder: Path, **options: Any) -> Collected:
         wants = options.pop("wants", ("reply", "speech"))
         asked = Asked(
-            inputs={"parts": list(parts)}, options=GREEDY | options, wants=wants, folder=folder
+            inputs={"parts": list(parts)}, options={**GREEDY, **options}, wants=wants, folder=folder
         )
         listener = Collected()
         self.ranks.conductor.submit(prepare(self.plan, asked), listener)

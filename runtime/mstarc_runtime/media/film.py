@@ -57,15 +57,16 @@ def _frames(content: bytes, choose: Callable[[int, float], Sequence[int]]) -> tu
     """The frames that `choose` takes, of how many there are and how many a second."""
     # Here, because most plans see no films.
     import av
+    from PIL import Image
 
     try:
-        with av.open(io.BytesIO(content)) as counted:
-            total = sum(1 for packet in counted.demux(video=0) if packet.size)
-        with av.open(io.BytesIO(content)) as opened:
+        with av.open(io.BytesIO(content), mode="r") as counted:
+            total = sum(packet.size > 0 for packet in counted.demux(video=0))
+        with av.open(io.BytesIO(content), mode="r") as opened:
             rate = float(opened.streams.video[0].average_rate or 0)
             wanted = set(choose(total, rate))
             frames = tuple(
-                frame.to_image()
+                Image.fromarray(frame.to_ndarray(format="rgb24"))
                 for number, frame in enumerate(opened.decode(video=0))
                 if number in wanted
             )

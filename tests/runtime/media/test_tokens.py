@@ -1,5 +1,6 @@
 """Whole characters come out, whatever way tokens cut them."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,29 @@ def test_a_broken_tokenizer_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure) as caught:
         FileVocabulary(tmp_path / "tokenizer.json")
     assert caught.value.code == "MS9107"
+
+
+def test_older_files_cut_text_as_transformers_does(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    pairs = ["h e", "l l", "he ll", "Ġ w", "o r", "Ċ Ċ", "1 2"]
+    words = [*letters, *(pair.replace(" ", "") for pair in pairs)]
+    (tmp_path / "vocab.json").write_text(json.dumps({word: n for n, word in enumerate(words)}))
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n" + "\n".join(pairs) + "\n")
+    added = {str(len(words)): {"content": "<|im_end|>", "special": True}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added}))
+    made = FileVocabulary.of_folder(tmp_path)
+    assert made.token("<|im_end|>") == len(words)
+    vocabulary = {word: n for n, word in enumerate(words)}
+    merges = [tuple(pair.split()) for pair in pairs]
+    reference = transformers.Qwen2TokenizerFast(vocab=vocabulary, merges=merges)
+    for text in ("hello world", "\nhello\n\n 12 345", "I'll  go!\r\n", "ünïcode 日本", " \t x"):
+        expected = reference(text)["input_ids"]
+        assert made.encode(text) == expected
+    assert len(words) not in made.encode("<|im_end|>"), "a user's word is no mark"
+
+
+def test_a_folder_without_words_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeFailure) as caught:
+        FileVocabulary.of_folder(tmp_path)
+    assert caught.value.code == "MS9104"

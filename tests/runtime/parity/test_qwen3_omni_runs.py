@@ -154,7 +154,7 @@ def test_streamed_sound_is_the_sound_of_one_call(
     codes = torch.cat(heard)
     assert len(codes) == frames or 60 < len(codes) < frames, "the speech may end by itself"
     context = StatelessContext(batch=1, device=torch.device("cpu"))
-    at_once = vocoder.module.decode(context, codes[None])[0]
+    at_once = vocoder.module.decode(context, codes[None])[0]  # type: ignore[operator]
     streamed = samples_of(made)
     assert streamed.shape == at_once.shape == (1920 * len(codes) - 555,)
     torch.testing.assert_close(streamed, at_once, rtol=0, atol=1e-5)

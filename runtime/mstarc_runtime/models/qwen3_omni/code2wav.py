@@ -49,7 +49,7 @@ class Code2Wav(nn.Module):
             for ratio in ratios
         )
         widths = [inner // 2**step for step in range(len(rates) + 1)]
-        blocks = [_Block(*widths[step : step + 2], rate) for step, rate in enumerate(rates)]
+        blocks = [_Block(widths[step], widths[step + 1], rate) for step, rate in enumerate(rates)]
         self.decoder = nn.ModuleList(
             [
                 _Causal(width, inner, 7),
@@ -85,7 +85,7 @@ class Code2Wav(nn.Module):
                 x = part(x)
         for part in self.decoder:
             x = part(x)
-        samples = x[:, 0].float().clamp(-1, 1)
+        samples: Tensor = x[:, 0].float().clamp(-1, 1)
         return samples if old == 0 else samples[:, -self.samples_per_frame * (count - old) :]
 
 
@@ -222,7 +222,8 @@ class _ConvNeXt(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         rows = self.norm(self.dwconv(x).transpose(1, 2))
         rows = self.gamma * self.pwconv2(functional.gelu(self.pwconv1(rows)))
-        return x + rows.transpose(1, 2)
+        made: Tensor = x + rows.transpose(1, 2)
+        return made
 
 
 class _SnakeBeta(nn.Module):
@@ -234,8 +235,10 @@ class _SnakeBeta(nn.Module):
         self.beta = Parameter(torch.empty(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        rate, depth = self.alpha.exp()[:, None], self.beta.exp()[:, None]
-        return x + torch.sin(x * rate).square() / (depth + _TINY)
+        rate: Tensor = self.alpha.exp()[:, None]
+        depth: Tensor = self.beta.exp()[:, None]
+        made: Tensor = x + torch.sin(x * rate).square() / (depth + _TINY)
+        return made
 
 
 class _Residual(nn.Module):
