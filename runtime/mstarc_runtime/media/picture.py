@@ -1,10 +1,9 @@
-"""Pictures in: the bytes of an image file → normed blocks of patches.
+"""Pictures in: images → normed blocks of patches.
 
-A file → RGB pixels; pixels → a size whose sides are whole blocks and whose area is between bounds;
-frames of that size → f32[F, Y, X, block]: what a vision tower reads.
+An image → a size whose sides are whole blocks and whose area is between bounds; frames of that size
+→ f32[F, Y, X, block]: what a vision tower reads.
 """
 
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,23 +38,6 @@ class PatchLayout:
     def side(self) -> int:
         """Pixels along a block."""
         return self.patch * self.merge
-
-
-def read_picture(content: bytes) -> Any:
-    """A picture as it is meant to be seen, in RGB. Fails with MS9206."""
-    # Here, because most plans see no pictures.
-    from PIL import Image, ImageOps, UnidentifiedImageError
-
-    try:
-        with Image.open(io.BytesIO(content)) as opened:
-            return ImageOps.exif_transpose(opened).convert("RGB")
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        raise RuntimeFailure(
-            "MS9206",
-            "an image can't be read",
-            notes=[f"the picture library says: {str(error).strip().rstrip('.')}"],
-            helps=["png, jpeg, webp and gif are read"],
-        ) from error
 
 
 def fitting_size(height: int, width: int, layout: PatchLayout) -> tuple[int, int]:

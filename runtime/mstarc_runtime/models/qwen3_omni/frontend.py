@@ -19,8 +19,9 @@ from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.layers.config import required
 from mstarc_runtime.media.audio import resample
 from mstarc_runtime.media.film import film_blocks, read_film
+from mstarc_runtime.media.images import read_image
 from mstarc_runtime.media.log_mel import RATE, spectrogram
-from mstarc_runtime.media.picture import PatchLayout, picture_blocks, read_picture
+from mstarc_runtime.media.picture import PatchLayout, picture_blocks
 from mstarc_runtime.media.tokens import (
     AsciiVocabulary,
     FileVocabulary,
@@ -136,7 +137,7 @@ class Frontend:
     ) -> Seen:
         """Ids and positions before; f32[1, Y, X, block]; places of its rows from where it begins,
         by how much positions move, positions of the rows; ids and positions after."""
-        blocks = picture_blocks(read_picture(part.content), self._image)
+        blocks = picture_blocks(read_image(part.content), self._image)
         return self._seen(reading, blocks, 0, role, opens, closes, last)
 
     def video(
