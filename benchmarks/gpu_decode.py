@@ -22,9 +22,9 @@ import torch
 from mstarc_runtime.assembly import Extras, RunSettings, make_worker, use_threads
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.cuda_graph import CudaGraphExecutor
+from mstarc_runtime.engine.device_choices import choices_on
 from mstarc_runtime.engine.eager import EagerExecutor, Executor
 from mstarc_runtime.engine.host import InlinePool
-from mstarc_runtime.engine.kv_cache import BackendMaker, reference_attention
 from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.messages import Failed, Shape, Start
 from mstarc_runtime.plan_api import DeviceStep, Rank
@@ -67,16 +67,6 @@ class TimedExecutor:
         self.waited_s = time.perf_counter() - start
         self.device_ms = self._begin.elapsed_time(self._end)
         self.last_step = batch.step.name
-
-
-def attention() -> tuple[str, BackendMaker]:
-    try:
-        import flashinfer  # noqa: F401 - is it there?
-    except ImportError:
-        return "torch reference", reference_attention
-    from mstarc_runtime.attention.flashinfer import FlashInferAttention
-
-    return "FlashInfer", FlashInferAttention
 
 
 def begin(worker: Worker, slot: int, steps: int) -> None:
@@ -156,7 +146,7 @@ def make(folder: Path, *, graphs: bool) -> tuple[Worker, TimedExecutor, LocalMai
         pool=InlinePool(),
         settings=RunSettings(cache_dir=Path("build/cache"), deterministic=False),
         progress=progress_to(sys.stderr),
-        extras=Extras(executor=executor, attention=attention()[1]),
+        extras=Extras(executor=executor),
     )
     start = time.perf_counter()
     count = executor.capture(worker)
@@ -199,13 +189,13 @@ def main() -> None:
                 {
                     "gpu": torch.cuda.get_device_name(0),
                     "torch": torch.__version__,
-                    "attention": attention()[0],
+                    "attention": choices_on(torch.device("cuda", 0)).said,
                     "rows": rows,
                 }
             )
         )
         return
-    print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, {attention()[0]}; medians")
+    print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, {choices_on(torch.device("cuda", 0)).said}; medians")
     print(
         f"{'batch':>5} {'region':>12} {'device ms':>9} {'step ms':>8} "
         f"{'host µs':>8} {'floor ms':>9}"

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 
 from mstarc_runtime.engine.builder import RankBuilder, RankSettings
-from mstarc_runtime.engine.eager import EagerExecutor, Executor
+from mstarc_runtime.engine.device_choices import choices_on
+from mstarc_runtime.engine.eager import Executor
 from mstarc_runtime.engine.host import HostEngine, HostPool
 from mstarc_runtime.engine.implementations import Implementations
-from mstarc_runtime.engine.kv_cache import BackendMaker, reference_attention
+from mstarc_runtime.engine.kv_cache import BackendMaker
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts, load_rank
 from mstarc_runtime.plan_api import DeviceStep
@@ -57,7 +58,7 @@ class Extras:
 
     implementations: Mapping[str, Any] = field(default_factory=dict)
     executor: Executor | None = None
-    attention: BackendMaker = reference_attention
+    attention: BackendMaker | None = None
     dtype: torch.dtype | None = None
 
 
@@ -78,7 +79,8 @@ def make_worker(
     extras = extras or Extras()
     device = device_of(placement.devices[facts.device], facts)
     rank_class, steps = load_rank(plan, placement.name, facts.module)
-    executor = extras.executor or EagerExecutor()
+    usual = choices_on(device)
+    executor = extras.executor or usual.executor
     rank_settings = RankSettings(
         slots=placement.max_requests,
         max_rows=placement.max_tokens,
@@ -100,7 +102,7 @@ def make_worker(
             listener=worker,
             courier=worker.courier,
             groups=worker.groups,
-            attention=extras.attention,
+            attention=extras.attention or usual.attention,
         )
 
     worker = Worker(

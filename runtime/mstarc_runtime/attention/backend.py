@@ -1,6 +1,6 @@
 """The interface that an attention implementation fills."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -8,6 +8,25 @@ from mstarc_runtime.attention.mask import Mask
 from mstarc_runtime.kvcache.mirror import PackedMirror, StepMirror
 from mstarc_runtime.kvcache.packed import PackedRows
 from mstarc_runtime.kvcache.step import StepRows
+
+
+class JoinedAttention(Protocol):
+    """Attends one row a request, given as the product with the joined matrix of q, k and v."""
+
+    def __call__(self, layer: int, qkv: Tensor, out: Tensor) -> None:
+        """`qkv` [B, (Hq + 2 Hkv) D] without positions → `out` [B, Hq D]; k and v are appended."""
+        ...
+
+
+@runtime_checkable
+class JoinsHeads(Protocol):
+    """A step's attention that takes a joined product."""
+
+    def joined(
+        self, *, heads: int, angles: tuple[Tensor, Tensor], scale: float
+    ) -> JoinedAttention:
+        """For `heads` query heads; `angles`: cosines and sines f32[positions, D / 2] by halves."""
+        ...
 
 
 class Attention(Protocol):

@@ -18,7 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mstarc_runtime.attention.backend import Attention, AttentionBackend
+from mstarc_runtime.attention.backend import (
+    Attention,
+    AttentionBackend,
+    JoinedAttention,
+    JoinsHeads,
+)
 from mstarc_runtime.attention.cross import attend_cross
 from mstarc_runtime.attention.mask import CAUSAL, Mask
 from mstarc_runtime.kvcache.cache import KVCache
@@ -70,6 +75,15 @@ class KVContext(OpContext, Protocol):
 
         Positions are already in q and k. The op's mask decides what a row sees. `scale` is
         D ** -0.5 unless given. Returns [R, Hq, D].
+        """
+        ...
+
+    def joined(
+        self, *, heads: int, angles: tuple[Tensor, Tensor], scale: float
+    ) -> JoinedAttention | None:
+        """Attention for products that are still joined, or None where the backend has none.
+
+        A model that asks makes its step of `kernels`; one that does not ask uses `attend`.
         """
         ...
 
@@ -134,6 +148,13 @@ class _CacheContext:
         return self._attention.attend(
             layer, q, k, v, scale=q.shape[-1] ** -0.5 if scale is None else scale
         )
+
+    def joined(
+        self, *, heads: int, angles: tuple[Tensor, Tensor], scale: float
+    ) -> JoinedAttention | None:
+        if not isinstance(self._attention, JoinsHeads):
+            return None
+        return self._attention.joined(heads=heads, angles=angles, scale=scale)
 
     def write_cross(self, layer: int, k: Tensor, v: Tensor, *, context: str) -> None:
         self._cache.cross[context].write(layer, self._slots, self._host_slots(), k, v)

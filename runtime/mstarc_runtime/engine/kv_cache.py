@@ -324,6 +324,7 @@ def sampler_states(
             stream=stream,
             mode=_mode(sampler, captured),
             penalised=sampler.repetition_penalty != 1.0,
+            ranked=sampler.top_k != 0,
             allow=_allowed(sampler, vocab),
         )
         for stream, sampler in enumerate(samplers)

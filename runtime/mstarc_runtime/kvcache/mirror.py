@@ -40,6 +40,24 @@ class MirroredArray:
         self.tensor[:count].copy_(pinned, non_blocking=True)
 
 
+class MirroredTable:
+    """A host table of which the first columns are followed: `tensor` has the table's shape."""
+
+    def __init__(self, table: NDArray[np.int32], device: torch.device) -> None:
+        self._table = table
+        source = torch.from_numpy(table)
+        self.tensor = source.to(device)
+        self._pinned = [torch.empty_like(source, pin_memory=True) for _ in range(_PINNED_BUFFERS)]
+        self._turn = 0
+
+    def update(self, columns: int) -> None:
+        """Copies the first columns without waiting."""
+        pinned = self._pinned[self._turn][:, :columns]
+        self._turn = (self._turn + 1) % _PINNED_BUFFERS
+        pinned.numpy()[...] = self._table[:, :columns]
+        self.tensor[:, :columns].copy_(pinned, non_blocking=True)
+
+
 class StepMirror:
     """The tensors of a `StepRows`: names and shapes as there. Made once, updated every step."""
 

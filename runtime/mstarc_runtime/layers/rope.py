@@ -87,7 +87,7 @@ class Rope:
 
     def angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines f32[R, 1, head_dim / 2] of `positions` i64[R], for all layers."""
-        cosines, sines = self._table(positions.device)
+        cosines, sines = self.table(positions.device)
         return (
             cosines.index_select(0, positions).unsqueeze(1),
             sines.index_select(0, positions).unsqueeze(1),
@@ -108,7 +108,8 @@ class Rope:
             ).flatten(-2)
         return turned.to(x.dtype)
 
-    def _table(self, device: torch.device) -> tuple[Tensor, Tensor]:
+    def table(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Cosines and sines f32[positions, head_dim / 2] of every position."""
         if device not in self._tables:
             positions = torch.arange(self.settings.positions, dtype=torch.float32)
             radians = torch.outer(positions, frequencies(self.settings))
@@ -134,7 +135,7 @@ class AxesRope(Rope):
 
     def angles_of(self, places: Tensor) -> tuple[Tensor, Tensor]:
         """As `angles`, of `places` i64[R, 3]. Equal numbers on all axes are a plain position."""
-        cosines, sines = self._table(places.device)
+        cosines, sines = self.table(places.device)
         axes = self._axes_on.get(places.device)
         if axes is None:
             axes = self._axes_on[places.device] = torch.tensor(self._axes, device=places.device)

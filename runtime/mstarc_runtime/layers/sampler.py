@@ -1,15 +1,22 @@
 """Choosing a token of each row's logits, by the row's own settings and seed.
 
-Order: allowed ids → repetition penalty → temperature → top-k → top-p, then one draw by inverse
-CDF over what is left. Temperature 0 takes the greatest logit. The draw's uniform number is a hash
-of (seed, sampler's stream, number of the draw), so that a row's token depends on its own logits,
-seed and draw only: no generator, no state shared by rows. Everything is tensor arithmetic that a
-CUDA graph can capture.
+Order: allowed ids → repetition penalty → temperature → top-k → top-p, then a draw over what is
+left. Temperature 0 takes the greatest logit. The draw: ids drawn one after another from what top-k
+has left, by inverse CDF in the order of ids, of which the first within top-p's nucleus is taken;
+where none of `CANDIDATES` is, one is drawn from the nucleus. That is a draw from the nucleus, and
+on a GPU it needs no sorting (`kernels.sampling` makes the same choice). Probabilities are whole
+numbers, so that their sums are exact in any order.
+
+Uniform numbers are a hash of (seed, sampler's stream, number of the draw), so that a row's token
+depends on its own logits, seed and draw only: no generator, no state shared by rows. Everything is
+tensor arithmetic that a CUDA graph can capture.
 """
 
+import functools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -38,6 +45,25 @@ class SamplingSettings:
 
 GREEDY = SamplingSettings()
 
+CANDIDATES = 8
+"""Ids that are drawn at once, of which the first within the nucleus is taken."""
+MOST_TRIES = 4096
+"""How far apart the numbers of two draws' hashes are: more than a draw uses."""
+KEYS_A_LOGIT = 1 << 19
+LAST_KEY = (1 << 24) - 1
+MASS_BITS = 31
+"""The greatest logit has a mass of 2 ** 31; what has less than one is never drawn."""
+
+
+@functools.cache
+def mass_tables(device: torch.device) -> tuple[Tensor, Tensor]:
+    """i64[4096] twice: a key's mass is the product for its upper and lower twelve bits, over
+    2 ** MASS_BITS. So the same key has the same mass on every device."""
+    unit = 1 << MASS_BITS
+    upper = [round(math.exp(-(bits << 12) / KEYS_A_LOGIT) * unit) for bits in range(4096)]
+    lower = [round(math.exp(-bits / KEYS_A_LOGIT) * unit) for bits in range(4096)]
+    return torch.tensor(upper, device=device), torch.tensor(lower, device=device)
+
 
 def penalise(logits: Tensor, seen: Tensor, penalty: Tensor) -> Tensor:
     """Divides positive and multiplies negative logits of `seen` bool[B, V] by `penalty` f32[B]."""
@@ -46,29 +72,50 @@ def penalise(logits: Tensor, seen: Tensor, penalty: Tensor) -> Tensor:
 
 
 def draw_tokens(
-    logits: Tensor, *, temperature: Tensor, top_k: Tensor, top_p: Tensor, uniforms: Tensor
+    logits: Tensor,
+    *,
+    temperature: Tensor,
+    top_k: Tensor,
+    top_p: Tensor,
+    seeds: Tensor,
+    stream: int,
+    draws: Tensor,
 ) -> Tensor:
     """i64[B]: a token of each row of `logits` f32[B, V]; the greatest where temperature is 0.
 
-    Ids of equal logits are ordered by id. All settings are [B].
+    All settings are [B]; `seeds` and `draws` i64[B]. An id's key is how far its logit lies below
+    the greatest, in steps of 2 ** -19; ids of equal keys are in the nucleus of `top_p` together,
+    while `top_k` counts them by id.
     """
-    count = logits.shape[-1]
     cold = temperature <= 0
     scaled = logits / torch.where(cold, 1.0, temperature)[:, None]
-    ordered, ids = torch.sort(scaled, dim=-1, descending=True, stable=True)
-    probabilities = ordered.softmax(-1)
-    cumulative = probabilities.cumsum(-1)
-    kept_by_k = torch.where(top_k <= 0, count, top_k.clamp(max=count))[:, None]
-    mass = cumulative.gather(1, kept_by_k - 1) * top_p[:, None]
-    ranks = torch.arange(count, device=logits.device)
-    # The first id is always kept: nothing comes before it.
-    kept = (ranks < kept_by_k) & (cumulative - probabilities < mass) & (probabilities > 0)
-    kept_cumulative = (probabilities * kept).cumsum(-1)
-    target = kept_cumulative[:, -1:] * uniforms[:, None]
-    rank = (kept_cumulative <= target).sum(-1, keepdim=True)
-    # Rounding may put the target at the very end, behind the last id that was kept.
-    rank = torch.minimum(rank, kept.sum(-1, keepdim=True) - 1)
-    return torch.where(cold, logits.argmax(-1), ids.gather(1, rank)[:, 0])
+    below = scaled.amax(-1, keepdim=True) - scaled
+    keys = (below * KEYS_A_LOGIT).clamp(max=LAST_KEY).to(torch.int64)
+    upper, lower = mass_tables(keys.device)
+    masses = upper[keys >> 12] * lower[keys & 4095] >> MASS_BITS
+    ordered, ids = torch.sort(keys, dim=-1, stable=True)
+    ranks = torch.arange(keys.shape[-1], device=keys.device)
+    first = torch.where(top_k <= 0, keys.shape[-1], top_k)[:, None]
+    kept = torch.where(ranks < first, masses.gather(1, ids), 0)
+    masses = torch.zeros_like(masses).scatter_(1, ids, kept)
+    reached = kept.cumsum(-1)
+    total = reached[:, -1:]
+    wanted = (total.double() * top_p.double()[:, None]).to(torch.int64).clamp(min=1)
+    last_key = ordered.gather(1, (reached < wanted).sum(-1, keepdim=True))
+    ends = masses.cumsum(-1)
+    inner = torch.where(keys <= last_key, masses, 0).cumsum(-1)
+    token = _drawn(inner, uniform(seeds, stream, draws * MOST_TRIES + CANDIDATES))
+    for number in reversed(range(CANDIDATES)):
+        candidate = _drawn(ends, uniform(seeds, stream, draws * MOST_TRIES + number))
+        token = torch.where(keys.gather(1, candidate) <= last_key, candidate, token)
+    return torch.where(cold, logits.argmax(-1), token[:, 0])
+
+
+def _drawn(ends: Tensor, uniforms: Tensor) -> Tensor:
+    """i64[B, 1]: the id in which uniform numbers f32[B] fall, of running sums i64[B, V]."""
+    total = ends[:, -1]
+    target = torch.minimum((total.double() * uniforms.double()).to(torch.int64), total - 1)
+    return torch.searchsorted(ends, target[:, None], right=True)
 
 
 class SamplerState:
@@ -78,6 +125,7 @@ class SamplerState:
     computes both (what a captured region needs), `auto` draws only if a request of the batch asks
     for it, which gives the same tokens. `stream` keeps the draws of one request's samplers apart.
     `penalised` says whether any request may ask for a repetition penalty; seen ids are kept then.
+    `ranked` says whether any may ask for a top_k; without it a GPU sorts nothing.
     """
 
     def __init__(
@@ -89,19 +137,23 @@ class SamplerState:
         stream: int = 0,
         mode: SamplerMode = "auto",
         penalised: bool = False,
+        ranked: bool = True,
         allow: Iterable[int] | None = None,
     ) -> None:
         self.vocab = vocab
         self.stream = stream
         self.mode: SamplerMode = mode
         self._device = device
-        self._temperature = torch.zeros(slots + 1, device=device)
-        self._top_p = torch.ones(slots + 1, device=device)
-        self._penalty = torch.ones(slots + 1, device=device)
+        # Rows: temperature, top_p, repetition penalty.
+        self._settings = torch.ones(3, slots + 1, device=device)
+        self._temperature, self._top_p, self._penalty = self._settings
+        self._temperature.zero_()
         self._top_k = torch.zeros(slots + 1, dtype=torch.int64, device=device)
         self._seed = torch.zeros(slots + 1, dtype=torch.int64, device=device)
         self._draws = torch.zeros(slots + 1, dtype=torch.int64, device=device)
         self._drawing = [False] * (slots + 1)
+        self._by_kernels = device.type == "cuda" and mode != "greedy" and not ranked
+        self._kernels: dict[int, Any] = {}
         self._seen = (
             torch.zeros(slots + 1, vocab, dtype=torch.bool, device=device) if penalised else None
         )
@@ -149,6 +201,8 @@ class SamplerState:
         logits = logits.float()
         if self._forbidden is not None:
             logits = logits.masked_fill(self._forbidden, float("-inf"))
+        if self._by_kernels:
+            return self._draw_by_kernels(logits, slots)
         if self._seen is not None:
             logits = penalise(
                 logits, self._seen.index_select(0, slots), self._penalty.index_select(0, slots)
@@ -159,17 +213,42 @@ class SamplerState:
                 temperature=self._temperature.index_select(0, slots),
                 top_k=self._top_k.index_select(0, slots),
                 top_p=self._top_p.index_select(0, slots),
-                uniforms=uniform(
-                    self._seed.index_select(0, slots),
-                    self.stream,
-                    self._draws.index_select(0, slots),
-                ),
+                seeds=self._seed.index_select(0, slots),
+                stream=self.stream,
+                draws=self._draws.index_select(0, slots),
             )
         else:
             tokens = logits.argmax(-1)
         if self.mode != "greedy":
             self._draws.index_add_(0, slots, torch.ones_like(slots))
         self.observe(slots, tokens)
+        return tokens
+
+    def _draw_by_kernels(self, logits: Tensor, slots: Tensor) -> Tensor:
+        batch = logits.shape[0]
+        draw = self._kernels.get(batch)
+        if draw is None:
+            # Here, because the kernels' compiler comes with torch for GPUs only.
+            from mstarc_runtime.kernels.sampling import Draw
+
+            draw = self._kernels[batch] = Draw(
+                batch=batch,
+                vocab=self.vocab,
+                count=self._settings.shape[1],
+                stream=self.stream,
+                chained=True,
+                device=self._device,
+            )
+        tokens = torch.empty(batch, dtype=torch.int64, device=self._device)
+        draw(
+            logits,
+            settings=self._settings,
+            slots=slots,
+            seeds=self._seed,
+            draws=self._draws,
+            seen=None if self._seen is None else self._seen.view(torch.int8),
+            tokens=tokens,
+        )
         return tokens
 
     def _draws_for(self, host_slots: list[int]) -> bool:

@@ -6,7 +6,7 @@ one matrix here, and gate and up projections another.
 """
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,10 @@ from mstarc_runtime.layers.parallel import (
 )
 from mstarc_runtime.layers.rope import Rope, RopeSettings
 from mstarc_runtime.layers.shard import WHOLE, Shard
+from mstarc_runtime.layers.streamed_step import StreamedStep
+
+if TYPE_CHECKING:
+    from mstarc_runtime.kernels.decode_stack import StackWeights
 
 Angles = tuple[Tensor, Tensor]
 
@@ -129,6 +133,10 @@ class Decoder(nn.Module):
             self.embedding.use_as_head()
         else:
             self.head = HeadLinear(width, self.vocab_size, shard=shard, dtype=dtype, device=device)
+        self._streamed = StreamedStep(self._stack_weights, self.rope, heads=heads)
+        self._is_whole = shard.count == 1 and not (
+            config.get("attention_bias", False) or config.get("mlp_bias", False)
+        )
 
     @classmethod
     def build(
@@ -154,7 +162,38 @@ class Decoder(nn.Module):
 
     def step(self, ctx: KVContext, token: Tensor) -> Tensor:
         """The token i64[B] that follows `token` i64[B]."""
-        return ctx.sample(self._logits(self._hidden(ctx, token)))
+        return ctx.sample(self.step_logits(ctx, token))
+
+    def step_logits(self, ctx: KVContext, token: Tensor) -> Tensor:
+        """[B, V] behind `token` i64[B], valid until the next step."""
+        logits = self._streamed.logits(ctx, token)
+        return self._logits(self._hidden(ctx, token)) if logits is None else logits
+
+    def _stack_weights(self) -> "StackWeights | None":
+        """The weights for the kernels of a step; None for a part of a decoder, or with biases."""
+        if not self._is_whole:
+            return None
+        # Here, because the kernels' compiler comes with torch for GPUs only.
+        from mstarc_runtime.kernels.decode_stack import LayerWeights, StackWeights
+
+        blocks = [block for block in self.layers if isinstance(block, Block)]
+        return StackWeights(
+            embedding=self.embedding.weight,
+            layers=[
+                LayerWeights(
+                    attention_norm=block.attention_norm.weight,
+                    qkv=block.attention.qkv.weight,
+                    out=block.attention.out.weight,
+                    mlp_norm=block.mlp_norm.weight,
+                    gate_up=block.mlp.gate_up.weight,
+                    down=block.mlp.down.weight,
+                )
+                for block in blocks
+            ],
+            norm=self.norm.weight,
+            head=self.embedding.weight if self.head is None else self.head.weight,
+            eps=self.norm.eps,
+        )
 
     def _hidden(self, ctx: KVContext, ids: Tensor) -> Tensor:
         x = self.embedding(ids)

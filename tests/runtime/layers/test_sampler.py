@@ -84,9 +84,16 @@ def test_top_k_and_top_p_leave_only_the_likeliest() -> None:
 
 
 def test_top_p_counts_what_top_k_has_left() -> None:
-    row = torch.zeros(1, VOCAB)
+    row = torch.arange(VOCAB, 0, -1, dtype=torch.float32)[None] * 1e-3
     made = draws(SamplingSettings(temperature=1.0, top_k=4, top_p=0.5, seed=2), 200, row)
-    assert set(made) == {0, 1}, "of four equal ids, two hold half; ties go by id"
+    assert set(made) == {0, 1}, "of four almost equal ids, the first two hold half"
+
+
+def test_equal_ids_are_likely_together_and_counted_by_id() -> None:
+    row = torch.zeros(1, VOCAB)
+    assert set(draws(SamplingSettings(temperature=1.0, top_k=4, seed=2), 200, row)) == {0, 1, 2, 3}
+    made = draws(SamplingSettings(temperature=1.0, top_k=4, top_p=0.5, seed=2), 200, row)
+    assert set(made) == {0, 1, 2, 3}, "the nucleus takes ids of one key whole"
 
 
 def test_a_tiny_top_p_is_the_greatest() -> None:
@@ -183,6 +190,8 @@ def test_a_row_of_one_possible_id_chooses_it() -> None:
         temperature=torch.tensor([1.0]),
         top_k=torch.tensor([0]),
         top_p=torch.tensor([1.0]),
-        uniforms=torch.tensor([1.0 - 2.0**-24]),
+        seeds=torch.tensor([5]),
+        stream=0,
+        draws=torch.tensor([0]),
     )
     assert made.tolist() == [13]

@@ -71,13 +71,17 @@ class World:
 def _backend(cache: KVCache, name: str) -> AttentionBackend:
     if name == "torch":
         return TorchAttention(cache, row_by_row=False)
+    if name == "kernels":
+        from mstarc_runtime.attention.paged_decode import PagedDecodeAttention
+
+        return PagedDecodeAttention(cache, TorchAttention(cache, row_by_row=False))
     pytest.importorskip("flashinfer")
     from mstarc_runtime.attention.flashinfer import FlashInferAttention
 
     return FlashInferAttention(cache)
 
 
-@pytest.mark.parametrize("backend", ["torch", "flashinfer"])
+@pytest.mark.parametrize("backend", ["torch", "flashinfer", "kernels"])
 @torch.inference_mode()
 def test_a_captured_step_says_the_same(backend: str) -> None:
     if not torch.cuda.is_available():

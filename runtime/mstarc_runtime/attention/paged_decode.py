@@ -1,0 +1,87 @@
+"""Attention by our own kernel where a step has one row a request, and by another backend elsewhere.
+
+The kernel takes a layer's joined product of queries, keys and values before positions are in it. A
+step needs no plan: lengths, positions and the page table are read on the device, so that all the
+host does is refresh them.
+"""
+
+import torch
+from torch import Tensor
+
+from mstarc_runtime.attention.backend import Attention, AttentionBackend, JoinedAttention
+from mstarc_runtime.attention.mask import Mask
+from mstarc_runtime.kernels.decode_attention import DecodeAttention, parts_of
+from mstarc_runtime.kvcache.cache import KVCache
+from mstarc_runtime.kvcache.mirror import MirroredTable, PackedMirror, StepMirror
+from mstarc_runtime.kvcache.packed import PackedRows
+from mstarc_runtime.kvcache.step import StepRows
+
+
+class PagedDecodeAttention:
+    """The backend of one node's cache; `others` does what the kernel does not."""
+
+    row_by_row = False
+
+    def __init__(self, cache: KVCache, others: AttentionBackend) -> None:
+        assert cache.device.type == "cuda", "the kernel runs on CUDA devices"
+        self.cache = cache
+        self.others = others
+
+    def plan_step(self, rows: StepRows, mirror: StepMirror) -> Attention:
+        return _Step(self, rows, mirror)
+
+    def plan_packed(self, rows: PackedRows, mirror: PackedMirror, mask: Mask) -> Attention:
+        return self.others.plan_packed(rows, mirror, mask)
+
+
+class _Step:
+    """One bucket."""
+
+    def __init__(self, backend: PagedDecodeAttention, rows: StepRows, mirror: StepMirror) -> None:
+        self._backend, self._rows, self._mirror = backend, rows, mirror
+        self._pages = MirroredTable(rows.page_table, backend.cache.device)
+        self._pages_version = -1
+        self._plain: Attention | None = None
+
+    def update(self) -> None:
+        if self._pages_version != self._rows.pages_version:
+            self._pages_version = self._rows.pages_version
+            self._pages.update(int(self._rows.page_counts.max()))
+        if self._plain is not None:
+            self._plain.update()
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, *, scale: float) -> Tensor:
+        if self._plain is None:
+            self._plain = self._backend.others.plan_step(self._rows, self._mirror)
+            self._plain.update()
+        return self._plain.attend(layer, q, k, v, scale=scale)
+
+    def joined(self, *, heads: int, angles: tuple[Tensor, Tensor], scale: float) -> JoinedAttention:
+        cache, mirror = self._backend.cache, self._mirror
+        layout = cache.layout
+        kernel = DecodeAttention(
+            batch=self._rows.bucket,
+            heads=heads,
+            kv_heads=layout.kv_heads,
+            head_dim=layout.head_dim,
+            page_size=layout.page_size,
+            parts=parts_of(batch=self._rows.bucket, kv_heads=layout.kv_heads),
+            rows=64 if self._rows.bucket == 1 else 128,
+            chained=True,
+            device=torch.device(cache.device),
+        )
+
+        def attend(layer: int, qkv: Tensor, out: Tensor) -> None:
+            kernel(
+                qkv,
+                out,
+                angles=angles,
+                positions=mirror.positions,
+                lengths=mirror.kv_lengths,
+                pages=self._pages.tensor,
+                keys=cache.keys[layer],
+                values=cache.values[layer],
+                scale=scale,
+            )
+
+        return attend

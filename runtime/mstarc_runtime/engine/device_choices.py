@@ -1,0 +1,51 @@
+"""What runs steps and attention on a device, where nobody has said otherwise.
+
+On a CPU: call by call, plain torch. On a GPU: regions as CUDA graphs; steps of one row by our own
+kernel, all other rows by FlashInfer. Without FlashInfer plain torch does its part, and `said` says
+so: it is slower, and nothing else changes.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from mstarc_runtime.engine.cuda_graph import CudaGraphExecutor
+from mstarc_runtime.engine.eager import EagerExecutor, Executor
+from mstarc_runtime.engine.kv_cache import BackendMaker, reference_attention
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceChoices:
+    """`said` is a line for people."""
+
+    executor: Executor
+    attention: BackendMaker
+    said: str
+
+
+def choices_on(device: torch.device) -> DeviceChoices:
+    """The usual for a device."""
+    if device.type != "cuda":
+        return DeviceChoices(
+            executor=EagerExecutor(), attention=reference_attention, said="attention: plain torch"
+        )
+    # Here, because their compilers come with torch for GPUs only.
+    from mstarc_runtime.attention.paged_decode import PagedDecodeAttention
+
+    try:
+        import flashinfer  # noqa: F401 - is it there?
+    except ImportError:
+        others: BackendMaker = reference_attention
+        said = (
+            "attention: own kernel for steps, plain torch for prompts (FlashInfer is not installed)"
+        )
+    else:
+        from mstarc_runtime.attention.flashinfer import FlashInferAttention
+
+        others = FlashInferAttention
+        said = "attention: own kernel for steps, FlashInfer for prompts"
+    return DeviceChoices(
+        executor=CudaGraphExecutor(),
+        attention=lambda cache: PagedDecodeAttention(cache, others(cache)),
+        said=said,
+    )
