@@ -1,5 +1,6 @@
 """The bodies of steps, line by line."""
 
+from collections.abc import Mapping
 from dataclasses import field
 
 from mstarc.codegen.expressions import DeviceExprs, HostExprs, constant_name
@@ -82,6 +83,8 @@ class BodyWriter:
         axis = ", axis=1" if grow.axis else ""
         of = grow.of
         rows = str(grow.rows) if of is None else f"self.{attribute(of)}.lengths(b{axis})"
+        if grow.count is not None:
+            rows = self._number(grow.count)
         arguments = ["b", rows]
         contexts = self.signatures.nodes[grow.node].contexts
         if contexts and (grow.context != contexts[0].name or contexts[0].count is not None):
@@ -90,7 +93,7 @@ class BodyWriter:
         if isinstance(grow.advance, int):
             arguments.append(f"advance={grow.advance}")
         elif grow.advance is not None:
-            arguments.append(f"advance=self.{attribute(grow.advance)}.numbers(b)")
+            arguments.append(f"advance={self._number(grow.advance)}")
         return arguments
 
     def _index(self, name: str, index: Expr | None) -> list[str]:
@@ -100,12 +103,24 @@ class BodyWriter:
                 return []
             case Const(int(value)):
                 return [f"{name}={value}"]
-            case Option(option):
-                return [f"{name}=b.chosen({pyrepr(option)})"]
-            case TableItem(table, LoopIndex(loop)):
-                return [f"{name}=b.chosen({pyrepr(table)}, self.{identifier(loop)})"]
             case _:
-                raise InternalError(f"not known to the host: {index}", stage="codegen")
+                return [f"{name}={self._chosen(index)}"]
+
+    def _number(self, number: str | Expr) -> str:
+        """A number of each request that the host knows: a value of its, or what admission has."""
+        if isinstance(number, str):
+            return f"self.{attribute(number)}.numbers(b)"
+        return self._chosen(number)
+
+    def _chosen(self, number: Expr) -> str:
+        """A number of each request, which admission has computed."""
+        match number:
+            case Option(option):
+                return f"b.chosen({pyrepr(option)})"
+            case TableItem(table, LoopIndex(loop)):
+                return f"b.chosen({pyrepr(table)}, self.{identifier(loop)})"
+            case _:
+                raise InternalError(f"not known to the host: {number}", stage="codegen")
 
     def constant(self, const: Const) -> str:
         """The attribute of a config list on the device."""
@@ -182,12 +197,21 @@ class _DeviceBody(_Body):
         for loop in self.step.passes:
             self.add(f"{self.pass_of(loop)} = self.{identifier(loop)}.index(b)", "i64")
         for name in self.step.loads:
-            self._load(name)
+            # A host value is handed over from where it is kept.
+            if isinstance(where_there(self.type_of(name)), TensorType):
+                self._load(name)
         for index, action in enumerate(self.step.actions):
             self._action(action, 0)
             for name in self.stores_behind(self.step.actions, index):
-                self.add(f"self.{name}.put(b, {self.name(name)})")
+                self.add(f"self.{name}.put(b, {self._kept(action, name)})")
         return self.rendered()
+
+    def _kept(self, action: Action, name: str) -> str:
+        """What is kept of a variable; an item that may be none is kept in two."""
+        if isinstance(action, PullItem) and action.there is not None:
+            part = "there" if name == action.there else "value"
+            return f"{self.name(action.result)}.{part}"
+        return self.name(name)
 
     def _load(self, name: str) -> None:
         variable = self.writer.variables[name]
@@ -229,9 +253,15 @@ class _DeviceBody(_Body):
             case SendItem():
                 self._send(action, depth)
             case EmitValue():
-                value = self.exprs.render(action.value)
                 where = self._where(action.masked, action.when)
-                self.add(f"b.emit({pyrepr(action.output)}, {value}{where})", depth=depth)
+                method, value = "emit", action.value
+                if isinstance(value, Local) and not isinstance(
+                    where_there(self.type_of(value.name)), TensorType
+                ):
+                    method, text = "hand_over", f"self.{value.name}"
+                else:
+                    text = self.exprs.render(value)
+                self.add(f"b.{method}({pyrepr(action.output)}, {text}{where})", depth=depth)
             case Test():
                 self._test(action, depth)
             case Reset(collector=collector):
@@ -259,7 +289,7 @@ class _DeviceBody(_Body):
         for parameter, argument in zip(op.parameters, call.arguments, strict=True):
             type_ = parameter.type
             if isinstance(type_, OptionalType):
-                arguments.append(self._optional(argument, type_.item))
+                arguments.append(self._optional(argument, type_.item, dict(call.there)))
                 continue
             text = self.exprs.render(argument, type_)
             if isinstance(argument, Const) and isinstance(argument.value, tuple):
@@ -288,12 +318,14 @@ class _DeviceBody(_Body):
             for p, each in zip(parameters, over, strict=True)
         )
 
-    def _optional(self, argument: Expr, type_: Type) -> str:
+    def _optional(self, argument: Expr, type_: Type, there: Mapping[str, str]) -> str:
         """What an op gets for a parameter that may be none."""
         text = self.exprs.render(argument, type_)
         pulled = [a.result for a in self.step.actions if isinstance(a, PullItem) and not a.sure]
         if isinstance(argument, Local) and argument.name in pulled:
             return text
+        if isinstance(argument, Local) and argument.name in there:
+            return f"b.maybe({text}, {self.name(there[argument.name])})"
         if argument != Const(None):
             return f"b.some({text})"
         if not isinstance(type_, TensorType) or not type_.is_static:

@@ -11,18 +11,22 @@ from mstarc.codegen.views.documents import placement_document, plan_document
 from mstarc.codegen.views.graph import graph_view
 from mstarc.codegen.views.machines import machines_view, messages_view
 from mstarc.codegen.views.rank import rank_view
+from mstarc.codegen.views.reasons import Knowledge
 from mstarc.codegen.views.report import report_view
 from mstarc.plan import Plan
 
 
-def render(plan: Plan, *, mir: str) -> dict[str, str]:
-    """The files of a plan by relative path. `mir` is the text of the program before placement."""
+def render(plan: Plan, *, mir: str, known: Knowledge | None = None) -> dict[str, str]:
+    """The files of a plan by relative path. `mir` is the text of the program before placement.
+
+    `known` is what the report's numbers come from.
+    """
     files = {
         "machines.py": _fill("machines.py.jinja", machines_view(plan)),
         "messages.py": _fill("messages.py.jinja", messages_view(plan)),
         "program.mir": mir,
         "graph.svg": _fill("graph.svg.jinja", graph_view(plan)),
-        "REPORT.md": _fill("REPORT.md.jinja", report_view(plan)),
+        "REPORT.md": _fill("REPORT.md.jinja", report_view(plan, known or Knowledge())),
     }
     for placed in plan.placements:
         folder = f"placements/{placed.placement.name}"

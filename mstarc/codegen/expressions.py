@@ -1,6 +1,6 @@
 """Expressions as Python: over a request at admission, over tensors in a step, on the host."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from mstarc.codegen.pyrepr import LINE_LENGTH, pyrepr
@@ -115,10 +115,19 @@ class AdmissionExprs:
         return "\n".join(["(", *lines, f"{' ' * indent})"])
 
     def generator(
-        self, value: Expr, index: str, over: str, indent: int, *, before: int, after: int
+        self,
+        value: Expr,
+        loops: Sequence[tuple[str, str]],
+        indent: int,
+        *,
+        before: int,
+        after: int,
     ) -> str:
-        """`tuple(value for index in over)`, with a line for each half where one is too short."""
-        behind = f"for {identifier(index)} in {over}"
+        """`tuple(value for index in over)`, with a line for each half where one is too short.
+
+        `loops` are (index, over) pairs, the slowest first.
+        """
+        behind = " ".join(f"for {identifier(index)} in {over}" for index, over in loops)
         flat = f"tuple({self.render(value)} {behind})"
         if indent + before + len(flat) + after <= LINE_LENGTH:
             return flat
@@ -290,11 +299,15 @@ class HostExprs:
         self.pass_of = pass_of
         self.used = used
 
-    def render(self, expr: Expr) -> str:
+    def render(self, expr: Expr, outer: int = 0) -> str:
         """Python source."""
         match expr:
             case Local(name):
                 return self.name_of(name)
+            case Binary(operator, left, right):
+                level = _PRECEDENCE[operator]
+                text = f"{self.render(left, level)} {operator} {self.render(right, level + 1)}"
+                return _wrap(text, level, outer)
             case Const(value, None):
                 return pyrepr(value)
             case Const(_, str() as name):

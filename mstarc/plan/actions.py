@@ -16,7 +16,9 @@ class CallOp:
     """An op of a node, on a context other than its first where one is named.
 
     A result that nobody takes is None. `index` picks one context of an array, and is computed at
-    admission; a call on a whole array has `over`, which arguments have an entry a context.
+    admission; a call on a whole array has `over`, which arguments have an entry a context. `there`
+    has the variables that say of arguments which may be none whether they are there. `advance` is
+    by how much positions move, where the op says it.
     """
 
     node: str
@@ -26,6 +28,8 @@ class CallOp:
     context: str | None = None
     index: Expr | None = None
     over: tuple[bool, ...] | None = None
+    there: tuple[tuple[str, str], ...] = ()
+    advance: Expr | None = None
     site: str
     line: int
     text: str
@@ -51,11 +55,13 @@ class Read:
 class PullItem:
     """Take the item that made the step ready, or none behind the last one.
 
-    `sure`: a stream that has closed before ends the request with an error.
+    `there` says whether it is one. `sure`: a stream that has closed before ends the request with an
+    error, and there is no such variable.
     """
 
     stream: str
     result: str
+    there: str | None = None
     sure: bool = False
 
 
@@ -204,7 +210,9 @@ def indices_of(action: Action) -> tuple[Expr, ...]:
     """What the host looks up to know which contexts of arrays are meant."""
     found: tuple[Expr | None, ...]
     match action:
-        case CallOp(index=index) | ClearContext(index=index):
+        case CallOp(index=index, advance=advance):
+            found = (index, None if isinstance(advance, Local) else advance)
+        case ClearContext(index=index):
             found = (index,)
         case ForkContext(source_index=source, target_index=target):
             found = (source, target)
@@ -218,6 +226,8 @@ def uses_of(action: Action) -> tuple[str, ...]:
     names = [name for expr in expressions_of(action) for name in locals_of(expr)]
     if isinstance(action, Gather):
         names.append(action.collector)
+    if isinstance(action, CallOp):
+        names += [there for _, there in action.there]
     return tuple(dict.fromkeys(names))
 
 
@@ -228,8 +238,10 @@ def definitions_of(action: Action) -> tuple[str, ...]:
             return tuple(name for name in results if name is not None)
         case Move(pairs=pairs):
             return tuple(name for name, _ in pairs)
-        case Read(result=result) | PullItem(result=result):
+        case Read(result=result):
             return (result,)
+        case PullItem(result=result, there=there):
+            return (result,) if there is None else (result, there)
         case Reset(collector=collector):
             return (collector,)
         case Repeat(collects=collects):
@@ -264,12 +276,17 @@ def map_action(action: Action, names: dict[str, str]) -> Action:
                 action,
                 arguments=tuple(rename(a, names) for a in action.arguments),
                 results=tuple(None if r is None else new(r) for r in action.results),
+                there=tuple((new(name), new(there)) for name, there in action.there),
+                advance=None if action.advance is None else rename(action.advance, names),
             )
         case Move():
             pairs = tuple((new(n), rename(v, names)) for n, v in action.pairs)
             return replace(action, pairs=tuple(p for p in pairs if p[1] != Local(p[0])))
-        case Read() | PullItem():
+        case Read():
             return replace(action, result=new(action.result))
+        case PullItem(there=there):
+            there = None if there is None else new(there)
+            return replace(action, result=new(action.result), there=there)
         case SendItem():
             ends = None if action.ends is None else rename(action.ends, names)
             alike = None if action.alike is None else rename(action.alike, names)

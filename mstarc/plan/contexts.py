@@ -9,10 +9,11 @@ stands in front of its node's calls in a step, and begins a new one behind a cal
 
 from typing import TYPE_CHECKING
 
-from mstarc.ir.exprs import Const, Expr
+from mstarc.ir.exprs import Const, Expr, Local
+from mstarc.ir.folding import fold
 from mstarc.ir.graph import Call, Fork, Release
 from mstarc.ir.walking import all_statements
-from mstarc.plan.actions import ClearContext, ForkContext
+from mstarc.plan.actions import ClearContext, ForkContext, substitute
 from mstarc.plan.draft import Draft
 from mstarc.plan.scope import Scope
 from mstarc.plan.words import at
@@ -77,6 +78,19 @@ class ContextFlattener:
                 text=f"fork {fork.node}.{target} = {fork.node}.{source}",
             )
         )
+
+    def advance(self, call: Call, arguments: tuple[Expr, ...], scope: Scope) -> Expr | None:
+        """By how much a call moves positions: a number, a variable, or what admission computes."""
+        op = self.flattener.signatures.ops[call.node, call.op]
+        if op.advance is None:
+            return None
+        names = [parameter.name for parameter in op.parameters]
+        moved = fold(substitute(op.advance, dict(zip(names, arguments, strict=True))))
+        if isinstance(moved, Const | Local):
+            return moved
+        place = scope.place
+        name = f"{place.machine}.{place.walk or place.state}.{call.op}_advance"
+        return self.flattener.turns.derive(moved, moved, name, None, call.span)
 
     def index(self, index: Expr | None, scope: Scope, context: str, span: Span) -> Expr | None:
         """Which context of an array: a number, or what admission computes."""

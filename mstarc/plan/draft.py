@@ -172,7 +172,9 @@ class Drafting:
             others += [then.first, then.otherwise] if isinstance(then, LoopEdge) else []
             if any(label is not None and self._is_here(label) for label in others):
                 return False
-        if any(draft.rank != home or draft.kind == "done" for draft in here):
+        # A mark or a join leads to one place, whichever pass it is.
+        alone = ("done", "mark", "join")
+        if any(draft.rank != home or draft.kind in alone for draft in here):
             return False
         for draft in here:
             draft.then = edge

@@ -28,7 +28,7 @@ from mstarc.ir.exprs import (
 from mstarc.ir.folding import fold
 from mstarc.ir.graph import Call, Each, Emit, Program, Send, Stream
 from mstarc.ir.types import DimConst, DType, OptionalType, TensorType, Type
-from mstarc.ir.walking import all_statements, locals_of, map_expr, subexpressions
+from mstarc.ir.walking import all_statements, map_expr, subexpressions
 from mstarc.plan.actions import EmitValue, SendItem, substitute
 from mstarc.plan.lanes import Lane, lanes_of
 from mstarc.plan.refuse import not_built
@@ -180,7 +180,6 @@ class EffectFlattener:
         draft = drafting.current
         on_host = draft is not None and draft.kind == "host" and isinstance(value, Local)
         if masked or emit.condition is not None or not on_host:
-            self._check_tensor(value, emit)
             drafting.device(drafting.rank, scope.place, self.flattener.line(emit.span))
         drafting.add(
             EmitValue(
@@ -240,8 +239,10 @@ class EffectFlattener:
 
     def _may_be_none(self, value: Expr) -> bool:
         """Whether nothing may have been set: a variable of which some way leaves none."""
-        return isinstance(value, Local) and isinstance(
-            self.flattener.types.get(value.name), OptionalType
+        return (
+            isinstance(value, Local)
+            and value.name not in self.flattener.optional
+            and isinstance(self.flattener.types.get(value.name), OptionalType)
         )
 
     def _size(self, value: Expr) -> int | None:
@@ -249,17 +250,6 @@ class EffectFlattener:
         type_ = where_there(self.flattener.types[value.name]) if isinstance(value, Local) else None
         first = type_.dims[0] if isinstance(type_, TensorType) else None
         return first.value if isinstance(first, DimConst) else None
-
-    def _check_tensor(self, value: Expr, emit: Emit) -> None:
-        """Refuse what no device step can hand over."""
-        for name in locals_of(value):
-            if not isinstance(self.flattener.types[name], TensorType):
-                raise not_built(
-                    f"an `emit` of `{spec_expr(emit.value)}` away from the host op that makes it",
-                    emit.span,
-                    "other steps come between",
-                    "run the walk that emits it directly after the host op",
-                )
 
     def _mask(
         self, condition: Expr | None, scope: Scope, span: Span, what: str, *, masked: bool

@@ -42,11 +42,11 @@ from mstarc.ir.graph import (
     Value,
     When,
 )
-from mstarc.ir.types import Type
+from mstarc.ir.types import OptionalType, TensorType, Type
 from mstarc.ir.walking import definitions_of, map_expr, statements_of
 from mstarc.plan.actions import CallOp, Move, SendItem, substitute
 from mstarc.plan.contexts import ContextFlattener
-from mstarc.plan.draft import Draft, Drafting, Goto, Place
+from mstarc.plan.draft import Drafting, Goto, Place
 from mstarc.plan.effects import EffectFlattener, field_of
 from mstarc.plan.extents import is_sized, value_type
 from mstarc.plan.lanes import lanes_of, stream_of
@@ -54,7 +54,6 @@ from mstarc.plan.loops import LoopFlattener
 from mstarc.plan.parts import PartsFlattener
 from mstarc.plan.plan import Derived
 from mstarc.plan.reads import ReadFlattener
-from mstarc.plan.refuse import not_built
 from mstarc.plan.scope import Scope
 from mstarc.plan.signatures import Signatures, has_free_dim
 from mstarc.plan.spreads import SpreadFlattener
@@ -91,7 +90,8 @@ class Flattener:
         self.effects = EffectFlattener(self)
         self.parts = PartsFlattener(self)
         self.reads = ReadFlattener(self)
-        self.optional: dict[str, Draft | None] = {}
+        # Values that may be none, each with the variable that says whether it is there.
+        self.optional: dict[str, str] = {}
         self.contexts = ContextFlattener(self)
         self.spreads = SpreadFlattener(self)
         self.drafting = Drafting(
@@ -121,6 +121,7 @@ class Flattener:
         drafting = self.drafting
         first = self.machine.states[0].name
         drafting.put_label(self.state_labels[first])
+        self._set_absent()
         self._state(self.states[first])
         while self._queue:
             name = self._queue.pop(0)
@@ -132,6 +133,25 @@ class Flattener:
             drafting.put_label(self.state_labels[name])
             self._state(state)
         self._done()
+
+    def _set_absent(self) -> None:
+        """What only some passes set is not there in the beginning, and says so until it is."""
+        unset = [value for value in self.machine.registers if isinstance(value.type, OptionalType)]
+        scope = Scope(Place(machine=self.machine.name, state=self.machine.states[0].name), "")
+        for value in unset:
+            there = self.define(Value(name=f"{value.name}.there", type=TensorType("bool")), scope)
+            self.optional[value.name] = there
+            self.hints[there] = f"{value.name}_there"
+        pairs: list[tuple[str, Expr]] = [(self.optional[v.name], Const(False)) for v in unset]
+        self.move(pairs, scope, self.machine.span)
+
+    def _set_present(self, statement: Statement, scope: Scope) -> None:
+        """A statement has set values of the machine that may be none: they are there."""
+        if not scope.is_machine or not isinstance(statement, Call | Run | SetRegister):
+            return
+        names = [value.name for value in definitions_of(statement) if value.name in self.optional]
+        pairs: list[tuple[str, Expr]] = [(self.optional[name], Const(True)) for name in names]
+        self.move(pairs, scope, statement.span)
 
     def _state(self, state: State) -> None:
         self._seen.add(state.name)
@@ -197,6 +217,7 @@ class Flattener:
                 rank = self.first_rank(statements[index + 1 :])
                 self.drafting.rank = self.drafting.rank if rank is None else rank
             self.statement(statement, scope)
+            self._set_present(statement, scope)
 
     def statement(self, statement: Statement, scope: Scope, *, masked: bool = False) -> None:
         """Cut one statement."""
@@ -258,20 +279,17 @@ class Flattener:
             context=None if call.context == first and not array else call.context,
             index=self.contexts.index(call.index, scope, call.context or "", call.span),
             over=(call.over or (False,) * len(arguments)) if array else None,
+            there=tuple(
+                (argument.name, self.optional[argument.name])
+                for argument in arguments
+                if isinstance(argument, Local) and argument.name in self.optional
+            ),
+            advance=self.contexts.advance(call, arguments, scope),
             site=call.site,
             line=self.line(call.span),
             text=call_text(call),
         )
         self.drafting.call(call, op, scope.place)
-        for argument in arguments:
-            if not isinstance(argument, Local) or argument.name not in self.optional:
-                continue
-            if self.optional[argument.name] is not self.drafting.current:
-                raise not_built(
-                    "a value that may be none, used in another step than its `pull`,",
-                    call.span,
-                    remedy="call the op directly behind the `pull`",
-                )
 
     def _packable(self, call: Call, arguments: tuple[Expr, ...], scope: Scope) -> tuple[Expr, ...]:
         """Arguments that are rows of a KV cache are values: reshaped ones are made in front.
@@ -319,7 +337,8 @@ class Flattener:
             if result is None:
                 continue
             value = self.expr(returned, inner)
-            if scope.is_machine and result.name in self._single and isinstance(value, Local):
+            is_only = result.name in self._single and result.name not in self.optional
+            if scope.is_machine and is_only and isinstance(value, Local):
                 self.registers[result.name] = value
                 self.hints[value.name] = result.name
                 continue
@@ -421,7 +440,7 @@ class Flattener:
         if any(is_sized(value) for _, value in pairs):
             self._alone(pairs, scope, span)
             return
-        copies = all(isinstance(value, Local) for _, value in pairs)
+        copies = all(isinstance(value, Local | Const) for _, value in pairs)
         line = self.line(span)
         if copies:
             self.drafting.open_step(self.drafting.rank, scope.place, line)

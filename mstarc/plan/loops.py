@@ -72,10 +72,18 @@ class LoopFlattener:
             and all(self._is_repeatable(s) for s in inner)
             and not any(signatures.is_host(call.node) for call in calls)
             and not any(signatures.is_of_array(call) for call in calls)
+            and not any(signatures.moves_freely(call) for call in calls)
             and not any(self._is_sized(statement) for statement in (loop, *statements))
+            and not any(self._asks_pass(statement) for statement in statements)
             and len({call.ranks for call in calls}) == 1
             and len({regions.get(call.site) for call in calls}) == 1
         )
+
+    def _asks_pass(self, statement: Statement) -> bool:
+        """Whether an effect depends on the number of a pass, which a step a pass looks up."""
+        condition = statement.condition if isinstance(statement, Send | Emit) else None
+        parts = subexpressions(condition) if condition is not None else ()
+        return any(isinstance(part, LoopIndex) for part in parts)
 
     def _is_sized(self, statement: Statement) -> bool:
         """Whether a statement makes a value that is as large as the request says."""

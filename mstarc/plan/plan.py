@@ -39,7 +39,7 @@ class Variable:
     """A value of a machine. `name` is unique in the plan; `local` is its name inside a step.
 
     `storage` is where it is kept between steps; a `local` lives within one. `capacity` is a
-    collector's, in rows a request.
+    collector's, in rows a request; None where nothing bounds them.
     """
 
     name: str
@@ -151,8 +151,9 @@ class Grow:
 
     `of` names a variable that is kept between steps, or a stream whose chunk is meant; `axis` is
     where its rows are. Rows that are not `kept` are attended by their own call alone. `advance` is
-    by how much positions move instead: a number, or a variable that the host knows. `index` picks
-    one context of an array; without one all have the room.
+    by how much positions move instead: a number, a variable that the host knows, or what admission
+    has computed, as `count` is, which rows there are. `index` picks one context of an array;
+    without one all have the room.
     """
 
     node: str
@@ -160,8 +161,9 @@ class Grow:
     rows: int
     of: str | None = None
     axis: int = 0
+    count: str | Expr | None = None
     kept: bool = True
-    advance: int | str | None = None
+    advance: int | str | Expr | None = None
     index: Expr | None = None
 
 
@@ -349,14 +351,15 @@ class PlacedPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerPass:
-    """One entry a pass: `value` over `index`, for every pass that the bound `over` allows.
+    """One entry a pass: `value` over `indices`, for every pass that their bounds allow.
 
-    Where `over` is an input of several parts, `index` is the part that the pass is at.
+    `indices` are (index, bound) pairs, the slowest first: of several loops there is an entry for
+    each pass of the innermost. Where a bound is an input of several parts, its index is the part
+    that the pass is at.
     """
 
     value: Expr
-    index: str
-    over: Expr
+    indices: tuple[tuple[str, Expr], ...]
 
 
 Derived = Expr | PerPass

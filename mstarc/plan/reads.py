@@ -82,9 +82,15 @@ class ReadFlattener:
         lanes = self._define(flattener.streams[pull.stream], pull.result, scope)
         draft.pulls = tuple(lane.name for lane, _ in lanes)
         for lane, name in lanes:
+            there = None
             if pull.or_none:
-                flattener.optional[name] = drafting.current
-            drafting.add(PullItem(stream=lane.name, result=name, sure=not pull.or_none))
+                shown = lane.field or pull.result.name
+                held = Value(name=f"{name}.there", type=TensorType("bool"))
+                there = flattener.optional[name] = flattener.define(held, scope)
+                flattener.hints[there] = f"{shown.split('.')[0]}_there"
+            drafting.add(
+                PullItem(stream=lane.name, result=name, there=there, sure=not pull.or_none)
+            )
         drafting.rank = rank
 
     def _define(self, stream: Stream, value: Value, scope: Scope) -> list[tuple[Lane, str]]:

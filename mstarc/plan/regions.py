@@ -12,6 +12,7 @@ every request has equally many rows. So such calls run outside of graphs, and th
 from dataclasses import replace
 
 from mstarc.ir.decisions import Region, Uncaptured
+from mstarc.ir.exprs import Const
 from mstarc.ir.graph import Call, Program
 from mstarc.ir.walking import all_statements
 from mstarc.plan.signatures import Signatures, fixed_rows, has_free_dim
@@ -48,6 +49,11 @@ def _reasons(program: Program) -> dict[str, str]:
         if fixed_rows(op) is not None:
             found[call.site] = (
                 f"`{call.node}.{call.op}` has {fixed_rows(op)} rows a request, "
+                "and no graph replays page tables of packed rows"
+            )
+        elif op.advance is not None and not isinstance(op.advance, Const):
+            found[call.site] = (
+                f"`{call.node}.{call.op}` moves positions by what the request says, "
                 "and no graph replays page tables of packed rows"
             )
         for parameter in op.parameters:

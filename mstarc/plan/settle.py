@@ -16,7 +16,6 @@ from mstarc.plan.lanes import lanes_of
 from mstarc.plan.liveness import Flow, apply_names, coalesce
 from mstarc.plan.naming import attribute, step_names, variable_names
 from mstarc.plan.plan import Grow, Storage, Variable
-from mstarc.plan.refuse import not_built
 from mstarc.plan.signatures import Signatures, static_bytes, where_there
 from mstarc.plan.step_facts import defined_in, prepares_of, used_in
 
@@ -44,13 +43,6 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
     drafting = flattener.drafting
     flow = Flow(drafting.drafts, drafting.bound, drafting.forward)
     flow.solve()
-    for name in flattener.optional:
-        if any(name in alive for alive in flow.live_in.values()):
-            raise not_built(
-                "a value that may be none, used in another step than its `pull`,",
-                flattener.machine.span,
-                f"`{name}` is kept between steps",
-            )
     merged = coalesce(flow, flattener.types, frozenset(flattener.loops.collectors))
     groups: dict[str, list[str]] = {}
     for name, group in merged.items():
@@ -70,21 +62,16 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
         names[merged[name]][0]: upper_bound(program, bound)
         for name, bound in flattener.loops.collectors.items()
     }
-    if None in bounds.values():
-        raise not_built(
-            "a loop that collects without a largest bound",
-            flattener.machine.span,
-            remedy="give the option in its bound a range: `opt n : int = 10 in 1 .. 100`",
-        )
     alive: frozenset[str] = frozenset().union(*flow.live_in.values())
     captured = _captured(flow, program)
     signatures = Signatures(program)
     # Page tables are the host's: it must know by how much positions move.
     advances = {
-        grow.advance
+        number
         for draft in flow.drafts
         for grow in prepares_of(tuple(draft.actions), signatures)
         if isinstance(grow, Grow)
+        for number in (grow.advance, grow.count)
     }
     variables = {}
     for group, (name, local) in names.items():

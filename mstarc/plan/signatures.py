@@ -100,6 +100,11 @@ class Signatures:
         contexts = self.nodes[call.node].contexts
         return any(c.name == call.context and c.count is not None for c in contexts)
 
+    def moves_freely(self, call: Call) -> bool:
+        """Whether positions move by another number than the spec's."""
+        advance = self.ops[call.node, call.op].advance
+        return advance is not None and not isinstance(advance, Const)
+
     def is_alone(self, call: CallOp) -> bool:
         """Whether each request needs a call of its own: how much it is differs between them."""
         if call.over is None:
@@ -130,6 +135,8 @@ class Signatures:
         if self.nodes[call.node].engine == "stateless":
             return "shaped"
         if self.fixed_rows(call) is not None or call.over is not None or call.index is not None:
+            return "packed"
+        if call.advance is not None and not isinstance(call.advance, Const):
             return "packed"
         return "packed" if any(has_free_dim(p.type) for p in op.parameters) else "one"
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from mstarc.ir.decisions import Region
 from mstarc.ir.exprs import Const, Expr, Local, LoopIndex, PartAttribute, TableItem
-from mstarc.ir.folding import fold
 from mstarc.ir.text import format_dim
 from mstarc.ir.types import DimConst, TensorType
 from mstarc.ir.walking import locals_of, subexpressions
@@ -23,12 +22,9 @@ from mstarc.plan.actions import (
     expressions_of,
     indices_of,
     known_of,
-    substitute,
 )
 from mstarc.plan.plan import Grow, Prepared
-from mstarc.plan.refuse import not_built
 from mstarc.plan.signatures import Signatures, has_free_dim, has_unknown_dim
-from mstarc.plan.words import spec_expr
 
 
 def defined_in(actions: tuple[Action, ...]) -> list[str]:
@@ -47,6 +43,8 @@ def used_in(actions: tuple[Action, ...]) -> list[str]:
     for action in actions:
         for expr in expressions_of(action):
             found += locals_of(expr)
+        if isinstance(action, CallOp):
+            found += [there for _, there in action.there]
         if isinstance(action, Repeat):
             found += used_in(action.body)
     return list(dict.fromkeys(found))
@@ -187,9 +185,12 @@ def prepares_of(actions: tuple[Action, ...], signatures: Signatures) -> tuple[Pr
                 if result is not None:
                     length = Grow(node=action.node, context="", rows=rows, of=of)
                     lengths[result] = length if free else None
-            advance = advance_of(action, signatures)
+            advance = advance_of(action)
+            count: str | Expr | None = None
             if signatures.fixed_rows(action) is not None:
                 rows, advance = signatures.fixed_rows(action) or 1, None
+            elif not free and advance is not None and not isinstance(advance, int):
+                count, advance = advance, None
             for context, kept in contexts_of(action, signatures):
                 found.append(
                     Grow(
@@ -198,6 +199,7 @@ def prepares_of(actions: tuple[Action, ...], signatures: Signatures) -> tuple[Pr
                         rows=rows * passes,
                         of=of,
                         axis=axis,
+                        count=count,
                         kept=kept,
                         advance=advance,
                         index=action.index,
@@ -219,21 +221,15 @@ def contexts_of(call: CallOp, signatures: Signatures) -> tuple[tuple[str, bool],
     return tuple((call.context or name if name == first else name, kept) for name in names)
 
 
-def advance_of(call: CallOp, signatures: Signatures) -> int | str | None:
+def advance_of(call: CallOp) -> int | str | Expr | None:
     """By how much a call moves positions, where not by its rows."""
-    op = signatures.op(call)
-    if op.advance is None:
-        return None
-    given = {p.name: argument for p, argument in zip(op.parameters, call.arguments, strict=True)}
-    match fold(substitute(op.advance, given)):
+    match call.advance:
         case Const(int(value)):
             return value
         case Local(name):
             return name
-        case other:
-            raise not_built(
-                "an `advance` that the host has to compute", op.span, f"`{spec_expr(other)}`"
-            )
+        case advance:
+            return advance
 
 
 def _added_up(found: list[Prepared]) -> tuple[Prepared, ...]:

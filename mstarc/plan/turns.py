@@ -8,6 +8,7 @@ that a `for` is at: a step asks the loop which pass its request is in. A conditi
 a table of one entry a pass, which admission computes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mstarc.analysis.bounds import upper_bound
@@ -102,15 +103,20 @@ class Turns:
             return Option(expr.name)
         if not loops:
             return Option(self._named(name, expr))
-        if len(loops) > 1:
-            raise _changes(written, span)
-        loop = loops.pop()
-        turn = self.loops[loop]
-        plain = map_expr(expr, lambda part: _short(part, turn.index))
-        full = self._named(name, PerPass(value=plain, index=turn.index, over=turn.over))
+        inside = [loop for loop in self.loops if loop in loops]
+        turns = [self.loops[loop] for loop in inside]
+        indices = tuple(
+            (_index_name(turn, inside[:at], self.loops), turn.over) for at, turn in enumerate(turns)
+        )
+        short = dict(zip(inside, (index for index, _ in indices), strict=True))
+        plain = map_expr(expr, lambda part: _short(part, short))
+        full = self._named(name, PerPass(value=plain, indices=indices))
         if dtype is not None:
-            self.look_up(full, dtype, turn.over, span)
-        return TableItem(full, LoopIndex(loop))
+            self.look_up(full, dtype, _product([turn.over for turn in turns]), span)
+        number: Expr = LoopIndex(inside[0])
+        for loop, turn in zip(inside[1:], turns[1:], strict=True):
+            number = Binary("+", Binary("*", number, turn.over), LoopIndex(loop))
+        return TableItem(full, number)
 
     def look_up(self, table: str, dtype: DType, over: Expr | None, span: Span) -> None:
         """A device step looks a table up: one of the spec, or one with an entry a pass."""
@@ -179,14 +185,27 @@ def is_static(expr: Expr) -> bool:
     return not any(isinstance(part, Local) for part in subexpressions(expr))
 
 
-def _short(part: Expr, index: str) -> Expr:
+def _short(part: Expr, names: Mapping[str, str]) -> Expr:
     match part:
-        case LoopIndex():
-            return LoopIndex(index)
-        case PartAttribute():
-            return replace(part, part=index)
+        case LoopIndex(loop) if loop in names:
+            return LoopIndex(names[loop])
+        case PartAttribute(loop, _) if loop in names:
+            return replace(part, part=names[loop])
         case _:
             return part
+
+
+def _index_name(turn: Turn, outer: list[str], loops: Mapping[str, Turn]) -> str:
+    """What a loop's index is called where passes of several loops are gone through."""
+    taken = [loops[loop].index for loop in outer]
+    return turn.index if turn.index not in taken else f"{turn.index}_{len(outer)}"
+
+
+def _product(bounds: list[Expr]) -> Expr:
+    whole = bounds[0]
+    for bound in bounds[1:]:
+        whole = Binary("*", whole, bound)
+    return whole
 
 
 def _changes(written: Expr, span: Span) -> Exception:

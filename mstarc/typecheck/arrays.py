@@ -55,21 +55,40 @@ def _check_range(ref: ast.ContextRef, index: ast.Expr, info: ContextInfo, state:
     state.sink.report(diagnostic)
 
 
+def check_largest(count: ast.Expr, what: str, state: State) -> None:
+    """Refuse (MS0332) what is kept on the device at its largest, where that is not known."""
+    size = static_dim(count, state)
+    if size is None or size.replace(lambda var: _end_of(var, 1, state)).value is not None:
+        return
+    state.sink.report(
+        Diagnostic(
+            code="MS0332",
+            message=f"the length of {what} has no largest value",
+            primary=Label(span=count.span, text="nothing bounds this"),
+            notes=("it is kept on the device, as long as it may be",),
+            helps=("give the option a range: `opt n : int = 10 in 1 .. 100`",),
+        )
+    )
+
+
+def _end_of(var: DimVar, end: int, state: State) -> Dim | None:
+    """The least (0) or largest (1) value of an option's range."""
+    option = state.options.get(var.name)
+    if option is None or option.domain is None:
+        return None
+    numbers = [value for value in option.domain[1] if isinstance(value, int)]
+    if not numbers:
+        return None
+    return constant((min, max)[end](numbers))
+
+
 def check_count(count: ast.Expr, state: State) -> None:
     """Refuse (MS0327) an array whose largest size is not known, or that may be empty."""
-
-    def bound(var: DimVar, end: int) -> Dim | None:
-        option = state.options.get(var.name)
-        if option is None or option.domain is None or option.domain[0] != "range":
-            return None
-        value = option.domain[1][end]
-        return constant(value) if isinstance(value, int) else None
-
     size = static_dim(count, state)
     if size is None:
         return
-    most = size.replace(lambda var: bound(var, 1)).value
-    least = size.replace(lambda var: bound(var, 0)).value
+    most = size.replace(lambda var: _end_of(var, 1, state)).value
+    least = size.replace(lambda var: _end_of(var, 0, state)).value
     if most is None:
         message, label = "an array of contexts has a largest size", "nothing bounds this"
         help_ = "give the option a range: `opt n : int = 4 in 1 .. 16`"

@@ -109,7 +109,19 @@ def _check_bound(flow: "Flow", loop: ast.Loop, env: Env) -> None:
     count = loop.bound.count
     if not flow.values.whole_number(count, env, "the bound of a loop"):
         return
-    number = static_dim(count, flow.state)
+    state = flow.state
+    asked = (count, *ast.descendants(count))
+    for name in (part for part in asked if isinstance(part, ast.Name)):
+        symbol = state.resolved.meaning(name)
+        if symbol is not None and symbol.kind == "index":
+            state.error(
+                "MS0504",
+                name.span,
+                "the bound of a loop is known when the request is admitted",
+                f"`{name.text}` changes from pass to pass",
+            )
+            return
+    number = static_dim(count, state)
     if number is not None and number.value is not None and number.value < 0:
         flow.state.error(
             "MS0504",

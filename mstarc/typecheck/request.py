@@ -6,6 +6,7 @@ from mstarc.diagnostics import Diagnostic, Label
 from mstarc.names import Symbol
 from mstarc.syntax import ast
 from mstarc.typecheck import operators
+from mstarc.typecheck.arrays import check_largest
 from mstarc.typecheck.constants import ConfigValue, evaluate
 from mstarc.typecheck.declared import declared_type
 from mstarc.typecheck.environment import Env
@@ -258,7 +259,8 @@ def _check_computed(symbol: Symbol, values: Values, pending: list[Symbol], state
             if type_ != ERROR and not values.static(let.value, f"the let `{symbol.name}`"):
                 type_ = ERROR
         case ast.TableDecl() as table:
-            values.whole_number(table.length, Env(), "the length of a table")
+            if values.whole_number(table.length, Env(), "the length of a table"):
+                check_largest(table.length, "a table", state)
             type_ = values.type_of(table.value, Env())
             if type_ not in (ERROR, INT, FLOAT) and not operators.is_truth(type_):
                 state.error(

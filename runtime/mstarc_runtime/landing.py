@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mstarc_runtime.engine.batch import Job, StepBatch
 from mstarc_runtime.engine.dtypes import dtype_name
-from mstarc_runtime.engine.effects import Collected, Emitted, Reset, Sent, SentPacked
+from mstarc_runtime.engine.effects import Collected, Emitted, HandedOver, Reset, Sent, SentPacked
 from mstarc_runtime.messages import HostOutput, OutputPart, StepOutput, pack_value, tensor_frame
 from mstarc_runtime.scheduler import Group
 from mstarc_runtime.streaming.counts import Slots
@@ -51,6 +51,8 @@ class Landing:
                 has_room = target.landed_each(portions, effect.count) and has_room
             elif type(effect) is Emitted:
                 has_output = True
+            elif type(effect) is HandedOver:
+                self._hand_over(effect, slots, None)
             elif type(effect) is Collected:
                 effect.target.landed_all(slots, 1)
             else:
@@ -86,6 +88,9 @@ class Landing:
                     if part is not None:
                         parts.append(part)
                         frames.append(frame)
+                case HandedOver():
+                    rows = None if effect.where is None else flags[:, effect.where]
+                    self._hand_over(effect, slots, rows)
                 case Collected():
                     chosen = slots if effect.where is None else slots[flags[:, effect.where]]
                     effect.target.landed_all(chosen, 1)
@@ -98,12 +103,20 @@ class Landing:
 
     def land_job(self, job: Job) -> None:
         for output, value in job.emits:
-            shape, frame = pack_value(value)
-            message = HostOutput(self._worker.plan.rank, job.slot, output, shape)
-            self._worker.mailbox.send(CONDUCTOR, message, () if frame is None else (frame,))
+            self._emit(job.slot, output, value)
         for target, value in job.sends:
             items = torch.as_tensor(value)
             target.put(job.slot, items.unsqueeze(0) if items.dim() == target.item_dims else items)
+
+    def _emit(self, slot: int, output: str, value: Any) -> None:
+        shape, frame = pack_value(value)
+        message = HostOutput(self._worker.plan.rank, slot, output, shape)
+        self._worker.mailbox.send(CONDUCTOR, message, () if frame is None else (frame,))
+
+    def _hand_over(self, effect: HandedOver, slots: Slots, rows: Flags | None) -> None:
+        for row, slot in enumerate(slots.tolist()):
+            if rows is None or rows[row]:
+                self._emit(slot, effect.output, effect.values[row])
 
     def _land_sent(self, batch: StepBatch, effect: Sent, flags: Flags, slots: Slots) -> None:
         rows = None if effect.where is None else flags[:, effect.where]

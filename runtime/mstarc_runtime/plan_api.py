@@ -362,6 +362,9 @@ class Batch(Protocol):
     def emit(self, output: str, value: Tensor, where: Tensor | None = None) -> None:
         """Hand `value` (leading dim B, or packed) to the client's `output`."""
 
+    def hand_over(self, output: str, values: "Values", where: Tensor | None = None) -> None:
+        """Hand each row's host value to the client's `output`."""
+
     def option(self, name: str) -> Tensor:
         """An option of each row's request: f32[B], i64[B], or bool[B]."""
 
@@ -379,6 +382,9 @@ class Batch(Protocol):
 
     def some(self, value: Tensor) -> Maybe:
         """A value that is there in every row."""
+
+    def maybe(self, value: Tensor, there: Tensor) -> Maybe:
+        """A value that is there in some rows: bool[B]."""
 
     def none(self, dtype: str, dims: tuple[int, ...]) -> Maybe:
         """A value that is there in no row."""
@@ -650,9 +656,9 @@ class Builder(Protocol):
     def values(self, name: str) -> Values: ...
 
     def collector(
-        self, name: str, dtype: str, dims: tuple[int, ...] | None, *, capacity: int
+        self, name: str, dtype: str, dims: tuple[int, ...] | None, *, capacity: int | None
     ) -> Collector:
-        """`dims` None: as large as the first row of each request."""
+        """`dims` None: rows are as large as each request says, and may be without a most."""
 
     def constant(self, name: str, dtype: str, value: tuple[int | float, ...]) -> Tensor:
         """A config list on the device."""

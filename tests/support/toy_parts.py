@@ -47,6 +47,11 @@ class Row:
 
     __radd__ = __add__
 
+    def __mul__(self, other: object) -> "Row":
+        return self._each(other, operator.mul)
+
+    __rmul__ = __mul__
+
     def __sub__(self, other: object) -> "Row":
         return self._each(other, operator.sub)
 
@@ -135,6 +140,10 @@ class ToyBatch:
         if where is None or plain(where):
             self.request.emit(output, plain(value))
 
+    def hand_over(self, output: str, values: "Kept", where: Any = None) -> None:
+        if where is None or plain(where):
+            self.request.emit(output, values.value())
+
     def option(self, name: str) -> Row:
         return Row(self.request.options[name])
 
@@ -155,6 +164,9 @@ class ToyBatch:
 
     def some(self, value: Any) -> plan_api.Maybe:
         return plan_api.Maybe(value, Row(True))
+
+    def maybe(self, value: Any, there: Any) -> plan_api.Maybe:
+        return plan_api.Maybe(value, there)
 
     def none(self, dtype: str, dims: tuple[int, ...]) -> plan_api.Maybe:
         return plan_api.Maybe(Row(0), Row(False))

@@ -52,6 +52,16 @@ node small : kv_cache {
   op at(token: i64, depth: int) -> (next: i64)  attends causal  writes
 }
 """,
+    "maybe": """
+node maybe : kv_cache {
+  impl "toy:Maybe"
+  kv { layers = 1, heads = 1, head_dim = 8 }
+  op one(token: i64) -> (next: i64)  attends causal  writes
+  op step(token: i64, h: i64 or none) -> (next: i64)  attends causal  writes
+  op read(ids: i64[T], n: i64) -> (token: i64)  attends causal  writes  advance n
+  op leap(token: i64) -> (next: i64)  attends causal  writes  advance length + 1
+}
+""",
     "wide": """
 node wide : kv_cache {
   impl "toy:Wide"
@@ -67,9 +77,9 @@ node wide : kv_cache {
 
 
 SPLITS: Mapping[str, Mapping[str, int]] = {
-    "together": {"tok": 0, "enc": 0, "lm": 0, "small": 0, "wide": 0},
-    "one_apart": {"tok": 0, "enc": 0, "lm": 0, "small": 1, "wide": 1},
-    "all_apart": {"tok": 2, "enc": 0, "lm": 1, "small": 3, "wide": 1},
+    "together": {"tok": 0, "enc": 0, "lm": 0, "small": 0, "maybe": 0, "wide": 0},
+    "one_apart": {"tok": 0, "enc": 0, "lm": 0, "small": 1, "maybe": 0, "wide": 1},
+    "all_apart": {"tok": 2, "enc": 0, "lm": 1, "small": 3, "maybe": 2, "wide": 1},
 }
 
 

@@ -238,7 +238,7 @@ def _variable(variable: Variable) -> str:
             arguments = [
                 pyrepr(variable.name),
                 pyrepr(one.dtype),
-                _item(one) if one.is_static else "None",
+                _item(one) if one.is_static and variable.capacity is not None else "None",
                 f"capacity={variable.capacity}",
             ]
             return _assign(variable.name, "collector", arguments)

@@ -1,12 +1,15 @@
-"""What a drawing of a placement shows: calls in rows, what encloses them, and edges between."""
+"""What a drawing of a placement shows: calls in lanes, what encloses them, and edges between.
 
-from collections.abc import Callable, Mapping
+A lane is one state of a machine on one rank, and of a `match` one arm: what runs from left to right.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from itertools import pairwise
 
 from mstarc.ir.exprs import Input
-from mstarc.ir.graph import Each, Engine, Loop, Walk
-from mstarc.ir.walking import locals_of, statements_of, subexpressions
+from mstarc.ir.graph import Call, Each, Engine, Loop, Machine, Match, Run, Walk
+from mstarc.ir.walking import Body, blocks_of, locals_of, statements_of, subexpressions
 from mstarc.plan.actions import Action, CallOp, EmitValue, Repeat, SendItem
 from mstarc.plan.lanes import stream_of, streams_of
 from mstarc.plan.plan import (
@@ -27,13 +30,14 @@ from mstarc.records import dataclass
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Cell:
-    """One call. `column` counts from the left over the whole drawing."""
+    """One call. `order` counts the calls of its machine; `arm` is the `match` arm that holds it."""
 
     call: CallOp
     step: RunStep
     rank: int
     engine: Engine
-    column: int = 0
+    order: int = 0
+    arm: str = ""
     inputs: tuple[str, ...] = ()
     outputs: list[str] = field(default_factory=list)
 
@@ -44,9 +48,15 @@ class Cell:
         return None if "." in name else name
 
 
+    @property
+    def state(self) -> str:
+        """The state that the call runs in."""
+        return self.step.name.removeprefix(f"{self.step.machine}.").split(".")[0]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What encloses calls of one row: a walk, a loop or an `each`, a region."""
+    """What encloses calls of one lane: a walk, a loop or an `each`, a region."""
 
     kind: str
     text: str
@@ -64,11 +74,14 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """The calls of one machine on one rank."""
+class Lane:
+    """The calls of one state, or of one arm in it, on one rank. `after` says what comes then."""
 
     rank: int
     machine: str
+    state: str
+    arm: str
+    after: str
     cells: tuple[Cell, ...]
     frames: tuple[Frame, ...]
 
@@ -78,9 +91,8 @@ class Drawing:
     """One placement."""
 
     placed: PlacedPlan
-    rows: tuple[Row, ...]
+    lanes: tuple[Lane, ...]
     links: tuple[Link, ...]
-    columns: int
 
 
 def drawing(placed: PlacedPlan) -> Drawing:
@@ -106,18 +118,19 @@ class _Drawer:
             step.id: (rank, step) for rank in placed.ranks for step in rank.steps
         }
         self.locals = {variable.name: variable.local for variable in placed.variables}
+        self.walks = {walk.name: walk for walk in placed.program.walks}
         self.cells: dict[int, list[Cell]] = {}
 
     def run(self) -> Drawing:
         self._make_cells()
-        self._set_columns()
-        rows = self._rows()
-        cells = [cell for row in rows for cell in row.cells]
+        for machine in self.placed.program.machines:
+            for order, cell in enumerate(self._machine_cells(machine.name)):
+                cell.order = order
+            self._set_arms(machine)
         return Drawing(
             placed=self.placed,
-            rows=tuple(rows),
+            lanes=tuple(self._lanes()),
             links=(*self._control(), *self._streams()),
-            columns=1 + max((cell.column for cell in cells), default=0),
         )
 
     def _make_cells(self) -> None:
@@ -149,45 +162,50 @@ class _Drawer:
             cell for cells in self.cells.values() for cell in cells if cell.step.machine == machine
         ]
 
-    def _set_columns(self) -> None:
-        """Machines from left to right; a reader begins below the last call that sends to it."""
-        for machine in self.placed.program.machines:
-            cells = self._machine_cells(machine.name)
-            start = 0
-            for stream in self.placed.program.streams:
-                if stream.consumer == machine.name:
-                    source = self._sender(stream.name)
-                    start = max(start, 0 if source is None else source.column)
-            for index, cell in enumerate(cells):
-                cell.column = start + index
+    def _set_arms(self, machine: Machine) -> None:
+        """Find the arm of each call: they come in the order in which the state names them."""
+        for state in machine.states:
+            sites = list(_sites(state.body, "", self.walks))
+            position = 0
+            for cell in self._machine_cells(machine.name):
+                if cell.state != state.name:
+                    continue
+                for index in (*range(position, len(sites)), *range(position)):
+                    if sites[index][0] == cell.call.site:
+                        cell.arm, position = sites[index][1], index + 1
+                        break
 
-    def _rows(self) -> list[Row]:
-        rows = []
+    def _lanes(self) -> list[Lane]:
+        lanes = []
         for rank in self.placed.ranks:
             for machine in self.placed.program.machines:
-                cells = [c for c in self._machine_cells(machine.name) if c.rank == rank.rank]
-                if cells:
-                    rows.append(
-                        Row(
+                all_cells = self._machine_cells(machine.name)
+                own = [cell for cell in all_cells if cell.rank == rank.rank]
+                for cells in _runs(own, lambda cell: (cell.state, cell.arm), beside=False):
+                    last = [c for c in all_cells if c.state == cells[0].state][-1]
+                    lanes.append(
+                        Lane(
                             rank=rank.rank,
                             machine=machine.name,
+                            state=cells[0].state,
+                            arm=cells[0].arm,
+                            after=_after(machine, cells[0].state) if last is cells[-1] else "",
                             cells=tuple(cells),
                             frames=tuple(self._frames(cells)),
                         )
                     )
-        return rows
+        return lanes
 
     # Frames
 
     def _frames(self, cells: list[Cell]) -> list[Frame]:
         frames: list[Frame] = []
-        walks = {walk.name: walk for walk in self.placed.program.walks}
         for run in _runs(cells, lambda cell: cell.walk):
             walk = run[0].walk
             if walk is None:
                 continue
             frames.append(Frame(kind="walk", text=f"walk {walk}", cells=tuple(run)))
-            frames += self._loops(walks[walk], run)
+            frames += self._loops(self.walks[walk], run)
         frames += self._eaches(cells)
         for run in _runs(cells, lambda cell: cell.step.region):
             if run[0].step.region is not None:
@@ -240,7 +258,7 @@ class _Drawer:
             if not cells or not isinstance(step, RunStep):
                 continue
             for target, hop in self._after(step):
-                if target.column <= cells[-1].column:
+                if target.order <= cells[-1].order:
                     continue
                 values = [] if hop is None else _taken_along(hop, self.locals)
                 text = ", ".join(values) or self._names(cells[-1], target)
@@ -324,13 +342,52 @@ def _taken_along(hop: HopPlan, names: Mapping[str, str]) -> list[str]:
     return [names[name] for name in hop.values] + [f"KV {node}.{what}" for node, what in plain]
 
 
-def _runs(cells: list[Cell], key: Callable[[Cell], str | None]) -> list[list[Cell]]:
-    """Neighbours with one key, together."""
+def _runs(
+    cells: list[Cell], key: Callable[[Cell], object], *, beside: bool = True
+) -> list[list[Cell]]:
+    """Neighbours with one key, together; `beside`: with no other call of the machine between."""
     runs: list[list[Cell]] = []
     for cell in cells:
         last = runs[-1][-1] if runs else None
-        if last is not None and key(last) == key(cell) and last.column == cell.column - 1:
+        is_next = last is not None and (last.order == cell.order - 1 or not beside)
+        if last is not None and is_next and key(last) == key(cell):
             runs[-1].append(cell)
         else:
             runs.append([cell])
     return runs
+
+
+def _sites(body: Body, arm: str, walks: Mapping[str, Walk]) -> Iterator[tuple[str, str]]:
+    """The calls below a state's body in order, with the arm that each is in."""
+    for statement in body:
+        if isinstance(statement, Call):
+            yield statement.site, arm
+        elif isinstance(statement, Run):
+            yield from _sites(walks[statement.walk].body, arm, walks)
+        elif isinstance(statement, Match):
+            for branch in statement.arms:
+                yield from _sites(branch.body, branch.kind, walks)
+        else:
+            for block in blocks_of(statement):
+                yield from _sites(block, arm, walks)
+
+
+def _after(machine: Machine, name: str) -> str:
+    """What comes after a state, in words; choices without a body of their own are looked through."""
+    states = {state.name: state for state in machine.states}
+    found: dict[str, None] = {}
+    pending = [name]
+    seen: set[str] = set()
+    while pending:
+        current = pending.pop(0)
+        seen.add(current)
+        go = states[current].next
+        for target in (go.target, go.otherwise):
+            if target is None or target in seen:
+                continue
+            if target in states and not states[target].body:
+                pending.append(target)
+            else:
+                found[target] = None
+    names = list(found)
+    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

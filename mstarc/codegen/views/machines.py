@@ -152,7 +152,7 @@ def _computed(plan: Plan, exprs: AdmissionExprs) -> tuple[str, ...]:
     for table in plan.program.tables:
         head = f"{identifier(table.name)} = "
         passes = f"range({exprs.render(table.length)})"
-        items = exprs.generator(table.value, table.index, passes, 4, before=len(head), after=0)
+        items = exprs.generator(table.value, [(table.index, passes)], 4, before=len(head), after=0)
         lines.append(f"    {head}{items}")
     return tuple(lines)
 
@@ -200,9 +200,11 @@ def _derived(name: str, value: Derived, exprs: AdmissionExprs) -> str:
     before = len(pyrepr(name)) + 2
     if not isinstance(value, PerPass):
         return exprs.laid_out(value, 12, before=before, after=1)
-    passes = exprs.render(value.over)
-    over = passes if isinstance(value.over, Input) else f"range({passes})"
-    return exprs.generator(value.value, value.index, over, 12, before=before, after=1)
+    loops = []
+    for index, bound in value.indices:
+        passes = exprs.render(bound)
+        loops.append((index, passes if isinstance(bound, Input) else f"range({passes})"))
+    return exprs.generator(value.value, loops, 12, before=before, after=1)
 
 
 def messages_view(plan: Plan) -> MessagesView:

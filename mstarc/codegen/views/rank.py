@@ -15,7 +15,7 @@ from mstarc.codegen.views.docs import (
 )
 from mstarc.codegen.views.machines import origin
 from mstarc.diagnostics import InternalError
-from mstarc.ir.exprs import Expr, LoopIndex, Option, TableItem
+from mstarc.ir.exprs import Binary, Const, Expr, LetRef, LoopIndex, Option, TableItem
 from mstarc.plan.draft import CutPlan
 from mstarc.plan.naming import identifier
 from mstarc.plan.plan import (
@@ -356,13 +356,30 @@ def _looked_up(test: Expr) -> tuple[str, ...]:
     match test:
         case Option(name):
             return (f"        taken: bool = self.options(slot)[{pyrepr(name)}]",)
-        case TableItem(name, LoopIndex(loop)):
+        case TableItem(name, number):
             return (
-                f"        number = self.{identifier(loop)}.number(slot)",
+                f"        number = {_pass_number(number)}",
                 f"        taken: bool = self.options(slot)[{pyrepr(name)}][number]",
             )
         case _:
             raise InternalError(f"not computed at admission: {test}", stage="codegen")
+
+
+def _pass_number(number: Expr, outer: int = 0) -> str:
+    """Which entry a pass asks for, among the passes of one loop or of several."""
+    match number:
+        case LoopIndex(loop):
+            return f"self.{identifier(loop)}.number(slot)"
+        case Const(value, _):
+            return pyrepr(value)
+        case Option(name) | LetRef(name):
+            return f"self.options(slot)[{pyrepr(name)}]"
+        case Binary(operator, left, right) if operator in ("+", "-", "*"):
+            level = 2 if operator == "*" else 1
+            text = f"{_pass_number(left, level)} {operator} {_pass_number(right, level + 1)}"
+            return f"({text})" if level < outer else text
+        case _:
+            raise InternalError(f"no number of a pass: {number}", stage="codegen")
 
 
 def _method(step: Step) -> str:

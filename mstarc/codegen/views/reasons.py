@@ -2,22 +2,41 @@
 
 from mstarc.analysis.costs import Costs, costs_of
 from mstarc.codegen.views.amounts import amount_of_seconds, share
-from mstarc.deployment import device_kind
+from mstarc.deployment import CATALOG, DeviceKind, device_kind
+from mstarc.deployment.profile import MeasuredProfile
 from mstarc.ir.decisions import Placement
 from mstarc.ir.graph import Node, Program
+from mstarc.records import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """What is known about devices and ops besides the plan."""
+
+    kinds: tuple[DeviceKind, ...] = CATALOG
+    profile: MeasuredProfile | None = None
 
 
 class Reasons:
     """The reasons of one placement."""
 
-    def __init__(self, program: Program, placement: Placement) -> None:
+    def __init__(self, program: Program, placement: Placement, known: Knowledge) -> None:
         self.program = program
         self.placement = placement
-        kind = device_kind(placement.devices[0].kind)
-        assert kind is not None
-        self.costs: Costs = costs_of(program, kind, {})
+        kind = device_kind(placement.devices[0].kind, known.kinds)
+        assert kind is not None, f"`{placement.devices[0].kind}` is known"
+        self.costs: Costs = costs_of(program, kind, self._weights(), known.profile)
         self.ranks = {a.node: a.ranks[0] for a in placement.assignments if a.ranks}
         self.total = sum(self.costs.load_s.values())
+
+    def _weights(self) -> dict[str, int]:
+        """Bytes of each node, whole, as the memory table has them."""
+        cuts = {a.node: a.tp for a in self.placement.assignments}
+        return {
+            row.of: row.bytes * cuts.get(row.of, 1)
+            for row in self.program.memory
+            if row.what == "weights"
+        }
 
     def load(self, node: str) -> str:
         """A node's share of a request's time, as the search for a placement estimates it."""

@@ -5,7 +5,7 @@ from mstarc.analysis.rates import new_items
 from mstarc.codegen.views.amounts import amount_of_bytes, count_of, share
 from mstarc.codegen.views.docs import step_words
 from mstarc.codegen.views.layouts import device_words, processes, where_words
-from mstarc.codegen.views.reasons import Reasons
+from mstarc.codegen.views.reasons import Knowledge, Reasons
 from mstarc.codegen.views.tables import table
 from mstarc.ir.graph import Each, Machine, Policy, Program, Stream
 from mstarc.ir.text import format_type
@@ -33,13 +33,13 @@ class ReportView:
     sections: tuple[Section, ...]
 
 
-def report_view(plan: Plan) -> ReportView:
+def report_view(plan: Plan, known: Knowledge) -> ReportView:
     """The view of the report."""
     model = plan.program.model
     names = [placed.placement.name for placed in plan.placements]
     sections = [_summary(plan), _machines(plan), _streams(plan)]
     for placed in plan.placements:
-        sections += _placement(plan, placed)
+        sections += _placement(plan, placed, known)
     return ReportView(
         title=f"{model}: what was decided, and why",
         intro=(
@@ -175,11 +175,11 @@ def _then(policy: Policy) -> str:
     return ""
 
 
-def _placement(plan: Plan, placed: PlacedPlan) -> list[Section]:
+def _placement(plan: Plan, placed: PlacedPlan, known: Knowledge) -> list[Section]:
     name = placed.placement.name
     who = processes(placed.placement)
     return [
-        Section(heading=f"## Placement `{name}`", lines=_nodes(plan, placed)),
+        Section(heading=f"## Placement `{name}`", lines=_nodes(plan, placed, known)),
         *([Section(heading="### Processes", lines=who)] if who else []),
         Section(heading="### Steps", lines=_step_table(placed)),
         Section(heading="### Capture regions", lines=_regions(placed)),
@@ -188,9 +188,9 @@ def _placement(plan: Plan, placed: PlacedPlan) -> list[Section]:
     ]
 
 
-def _nodes(plan: Plan, placed: PlacedPlan) -> tuple[str, ...]:
+def _nodes(plan: Plan, placed: PlacedPlan, known: Knowledge) -> tuple[str, ...]:
     placement = placed.placement
-    reasons = Reasons(placed.program, placement)
+    reasons = Reasons(placed.program, placement, known)
     weights = {w.node: w for w in plan.weights}
     rows = []
     for node in placed.program.nodes:

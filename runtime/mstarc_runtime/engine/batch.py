@@ -22,6 +22,7 @@ from mstarc_runtime.engine.effects import (
     CountTarget,
     Effect,
     Emitted,
+    HandedOver,
     Reset,
     SendTarget,
     Sent,
@@ -34,6 +35,7 @@ from mstarc_runtime.streaming.counts import Slots
 if TYPE_CHECKING:
     from mstarc_runtime.engine.options import OptionTable
     from mstarc_runtime.engine.passes import LoopPasses
+    from mstarc_runtime.engine.storage import Values
     from mstarc_runtime.streaming.ring import Ring
 
 COLUMNS = 16
@@ -233,6 +235,19 @@ class StepBatch:
     def some(self, value: Tensor) -> Maybe:
         there = torch.ones(value.shape[0], dtype=torch.bool, device=self.device)
         return Maybe(value, there)
+
+    def maybe(self, value: Tensor, there: Tensor) -> Maybe:
+        shape = (-1,) + (1,) * (value.dim() - 1)
+        return Maybe(value.masked_fill(~there.view(shape), 0), there)
+
+    def hand_over(self, output: str, values: "Values", where: Tensor | None = None) -> None:
+        self.effects.append(
+            HandedOver(
+                output=output,
+                values=tuple(values.read(slot) for slot in self.slot_list),
+                where=self._column(where, expected=True),
+            )
+        )
 
     def none(self, dtype: str, dims: tuple[int, ...]) -> Maybe:
         shape = (self.bucket, *dims)

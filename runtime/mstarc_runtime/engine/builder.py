@@ -255,12 +255,13 @@ class RankBuilder:
         return made
 
     def collector(
-        self, name: str, dtype: str, dims: tuple[int, ...] | None, *, capacity: int
+        self, name: str, dtype: str, dims: tuple[int, ...] | None, *, capacity: int | None
     ) -> Collector | RowList:
         if dims is None:
             rows = RowList(name, capacity=capacity, slots=self._settings.slots)
             self.parts.collectors[name] = rows
             return rows
+        assert capacity is not None, f"{name} has rows of one size, and no most"
         made = Collector(
             name,
             self._kept(dtype),

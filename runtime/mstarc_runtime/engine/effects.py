@@ -5,7 +5,7 @@ for which rows. Landing carries effects out.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,15 @@ class Emitted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOver:
+    """A host value of each row for the client."""
+
+    output: str
+    values: tuple[Any, ...]
+    where: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
     """One row a request was appended to a collector."""
 
@@ -86,4 +95,4 @@ class Reset:
     target: CountTarget
 
 
-Effect = Sent | SentPacked | Emitted | Collected | Reset
+Effect = Sent | SentPacked | Emitted | HandedOver | Collected | Reset

@@ -205,7 +205,7 @@ class Collector:
 class RowList:
     """A collector whose rows are as large as a request says: a list a slot."""
 
-    def __init__(self, name: str, *, capacity: int, slots: int) -> None:
+    def __init__(self, name: str, *, capacity: int | None, slots: int) -> None:
         self.name = name
         self._rows: list[list[Tensor]] = [[] for _ in range(slots)]
         self._counts = LazyCounts(slots)
@@ -219,7 +219,8 @@ class RowList:
     def append(self, batch: StepBatch, value: Tensor, where: Tensor | None = None) -> None:
         assert where is None, f"{self.name}: a pass collects behind its test"
         for row, slot in enumerate(batch.slot_list):
-            assert len(self._rows[slot]) < self._capacity, f"{self.name} is full"
+            most = self._capacity
+            assert most is None or len(self._rows[slot]) < most, f"{self.name} is full"
             self._rows[slot].append(value[row].clone())
         batch.record_append(self, where)
 

@@ -2,15 +2,13 @@
 
 import re
 
-import pytest
-
 from mstarc.codegen.emit import render
 from mstarc.deployment import parse_devices
 from mstarc.diagnostics import DiagnosticSink
 from mstarc.ir.text import parse_program
 from mstarc.passes import PassContext, run_pipeline
 from mstarc.plan import build_plan
-from mstarc.source import SourceFile, Span
+from mstarc.source import SourceFile
 from tests.support.toy_ranks import module, plan_package
 from tests.support.toy_specs import HEAD, compile_toy
 
@@ -138,32 +136,6 @@ def test_a_condition_of_the_request_is_computed_at_admission() -> None:
     assert 'where=more & b.option("go.begin.emit_out")' in rank
 
 
-@pytest.mark.parametrize(
-    ("body", "at", "construct"),
-    [
-        pytest.param(
-            WRITE.replace("length carry token", "length as i carry token").replace(
-                "emit extra <- token", "emit extra <- token\n    emit extra <- token if i == 0"
-            ),
-            "emit extra <- token if i == 0",
-            "a condition on the index of a `while` loop, before the pass's first call,",
-            id="condition",
-        ),
-    ],
-)
-def test_a_construct_without_code_is_refused_where_it_stands(
-    body: str, at: str, construct: str
-) -> None:
-    outcome = compile_toy(body)
-    assert outcome.files is None
-    found = [d for d in outcome.diagnostics if d.code == "MS0590"]
-    assert found, [(d.code, d.message) for d in outcome.diagnostics]
-    assert found[0].message == f"{construct} is not compiled yet"
-    source = outcome.sources["toy.mstar"]
-    assert source.slice(found[0].primary.span) == at
-    assert isinstance(found[0].primary.span, Span)
-
-
 def test_a_sampler_setting_may_be_computed() -> None:
     body = """
 node warm : kv_cache {
@@ -204,7 +176,7 @@ def test_contexts_change_in_front_of_a_step() -> None:
     assert steps_of(body) == steps_of(WRITE)
 
 
-def test_sends_from_two_ranks_are_refused() -> None:
+def test_a_machine_may_send_from_two_ranks() -> None:
     body = """
 stream words : i64 chunk fixed(1) tail drop empty skip
 walk write(ids: i64[T]) {
@@ -218,9 +190,7 @@ machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } 
 machine listen { state begin { each words as word run hear(word)   next done } }
 """
     assert compile_toy(body).files is not None
-    outcome = compile_toy(body, ("one_apart",))
-    assert [d.code for d in outcome.diagnostics] == ["MS0590"]
-    assert "from several ranks" in outcome.diagnostics[0].message
+    assert compile_toy(body, ("one_apart",)).files is not None
 
 
 def test_a_collector_needs_a_largest_bound() -> None:

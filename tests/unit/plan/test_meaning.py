@@ -431,6 +431,70 @@ machine listen {
 """,
     ),
     Toy(
+        name="conditions over two loops",
+        text="""
+walk write(ids: i64[T]) {
+  first = lm.prefill(ids)
+  emit out <- first
+  emit extra <- first
+  loop length times as i carry token = first {
+    loop few times as j carry x = token {
+      x = lm.step(x)
+      emit out <- x if i + j > 3
+      when i > j and not loud { y = small.step(x)   emit extra <- y }
+    }
+    token = lm.step(x)
+  }
+  loop few times as j carry x = first { x = small.step(x)   emit out <- x if j > 1 }
+}
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+""",
+    ),
+    Toy(
+        name="values that may be none, in later steps",
+        text="""
+stream words : i64 chunk fixed(1)
+walk write(ids: i64[T]) {
+  first = lm.prefill(ids)
+  loop max length carry token = first while token != stop {
+    send words <- token
+    token = lm.step(token)
+  }
+}
+walk hear(token0: i64) {
+  loop 4 times carry token = token0 {
+    s = pull words or none
+    a = maybe.one(token)
+    x = small.read(stack(a, a))
+    t = enc.mix(x)
+    token = maybe.step(t, s)
+    emit out <- token
+    emit extra <- token
+  }
+}
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+machine listen { state begin { run hear(7)   next done } }
+""",
+    ),
+    Toy(
+        name="positions that move as the request says",
+        text="""
+let further = length + 2
+walk write(ids: i64[T]) {
+  a = maybe.read(ids, further)
+  b = maybe.read(ids, 2 * length + 1)
+  loop few times as i carry x = b {
+    x = maybe.leap(x)
+    y = maybe.read(ids, i + 1)
+    emit extra <- y
+  }
+  emit out <- a
+  emit extra <- x
+}
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+""",
+    ),
+    Toy(
         name="an array of contexts",
         text="""
 walk answer(ids: i64[T]) {
