@@ -4,7 +4,6 @@ import pytest
 import torch
 
 
-@pytest.fixture(autouse=True)
-def on_a_gpu() -> None:
+def pytest_runtest_setup() -> None:
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
