@@ -24,6 +24,7 @@ from mstarc.typecheck import check as check_types
 
 if TYPE_CHECKING:
     from mstarc.deployment import Deployment
+    from mstarc.deployment.mix import RequestKind
     from mstarc.deployment.settings import GivenSetting
     from mstarc.deployment.sizes import SizesFile
     from mstarc.ir.graph import Program
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from mstarc.names import Resolved
     from mstarc.passes.context import PassContext
     from mstarc.show import Picture
+    from mstarc.show.placing import Placing
     from mstarc.typecheck import Typed
 
 Parameters = ParamSpec("Parameters")
@@ -180,6 +182,7 @@ def format_spec(spec: SourceFile) -> Outcome:
 def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
     """The plan of a spec, with a placement for each deployment or each set of devices."""
     from mstarc.codegen.emit import render
+    from mstarc.codegen.views.reasons import Knowledge
     from mstarc.ir.text import print_program
     from mstarc.passes.pipeline import pass_names
     from mstarc.plan import build_plan
@@ -208,7 +211,70 @@ def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
     )
     if plan is None or job.ends_after("plan", lambda: _laid_out(plan)):
         return job.outcome()
-    return job.outcome(job.run("emit", render, plan, mir=print_program(program)))
+    kinds = {kind.name: kind for target in weighed for kind in target.kinds}
+    known = Knowledge(kinds=tuple(kinds.values()), profile=weighed[0].profile)
+    return job.outcome(job.run("emit", render, plan, mir=print_program(program), known=known))
+
+
+def place_program(
+    source: SourceFile, options: CompileOptions, requests: SourceFile | None, *, keep: int = 5
+) -> "Placing | Outcome":
+    """The best placement of a spec, or of the `program.mir` of a plan, and those that follow."""
+    from mstarc.analysis.memory import limits_of
+    from mstarc.analysis.placement.choose import choose
+    from mstarc.analysis.placement.mixing import mix_of
+    from mstarc.show.placing import Placing
+
+    job = _job((source, *_given_files(options)), options)
+    kinds = _read_mix(requests, job)
+    read = _placeable(source, job)
+    if read is None or job.sink.has_errors:
+        return job.outcome()
+    program, target = read
+    mix = mix_of(program, kinds) if kinds else None
+    placed = _run_passes(program, replace(target, mix=mix), job)
+    before = _run_passes(program, target, job, stop_after="split-optional-arguments")
+    if placed is None or before is None or job.sink.has_errors:
+        return job.outcome()
+    assert target.devices is not None
+    choice = job.run(
+        "place",
+        choose,
+        before,
+        target.devices,
+        limits_of(None, target.devices.kind),
+        objective=target.objective,
+        measured=target.weight_bytes,
+        profile=target.profile,
+        mix=mix,
+        keep=keep,
+    )
+    assert choice is not None, "a program that was placed has nodes"
+    return Placing(program=placed, devices=target.devices.name, choice=choice)
+
+
+def _placeable(source: SourceFile, job: "_Job") -> "tuple[Program, PassContext] | None":
+    """A program before it is placed, and where it is to be placed; none after an error."""
+    sizes = _read_sizes(job)
+    targets = _targets(job)
+    if source.path.endswith(".mir"):
+        from mstarc.ir.text import parse_program
+
+        program: Program | None = job.run("parse", parse_program, source.text, source.path)
+    else:
+        program = _lowered(source, _Given.of(sizes, targets), job)
+    if program is None or job.sink.has_errors:
+        return None
+    weighed = _weighed(targets[:1], program, sizes, job)
+    return (program, weighed[0]) if weighed else None
+
+
+def _read_mix(file: SourceFile | None, job: "_Job") -> "tuple[RequestKind, ...]":
+    if file is None:
+        return ()
+    from mstarc.deployment.mix import read_mix
+
+    return job.run("mix", read_mix, file, job.sink) or ()
 
 
 def picture_of(
@@ -315,11 +381,14 @@ def _check_what_was_read(
     return resolved, typed
 
 
-def _run_passes(program: "Program", target: "PassContext", job: "_Job") -> "Program | None":
+def _run_passes(
+    program: "Program", target: "PassContext", job: "_Job", *, stop_after: str | None = None
+) -> "Program | None":
     """The program as it is placed on one target; none after an error."""
     from mstarc.passes.pipeline import pass_names, run_pipeline
 
-    last = job.options.stop_after if job.options.stop_after in pass_names() else None
+    wanted = stop_after or job.options.stop_after
+    last = wanted if wanted in pass_names() else None
 
     def observe(name: str, after: "Program", seconds: float) -> None:
         job.seconds.append((name, seconds))

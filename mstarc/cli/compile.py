@@ -15,6 +15,7 @@ from mstarc.cli.save import save_plan
 from mstarc.cli.settings import (
     deployment_option,
     knowledge_options,
+    objective_option,
     placement_option,
     read_inputs,
     settings_option,
@@ -38,6 +39,7 @@ from mstarc.source import SourceFile
 @settings_option
 @sizes_option
 @knowledge_options
+@objective_option
 @stage_option("--stop-after", help="Go as far as a stage or pass, and write nothing.")
 @stage_option("--dump-after", help="Print what a stage or pass made.")
 @click.option("--require-graphs", is_flag=True, help="A call that no CUDA graph holds is an error.")
@@ -53,6 +55,7 @@ def command(
     kinds: Path | None,
     profile: Path | None,
     checkpoints: tuple[str, ...],
+    objective: str | None,
     stop_after: str | None,
     dump_after: str | None,
     require_graphs: bool,
@@ -88,6 +91,7 @@ def command(
         source,
         replace(
             options,
+            objective=objective,
             stop_after=stop_after,
             dump_after=dump_after,
             require_graphs=require_graphs,

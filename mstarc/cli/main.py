@@ -19,6 +19,7 @@ from mstarc.cli.streams import drop_output, prepare_streams
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "compile": "make a plan of a spec",
+        "place": "find where a spec or a plan runs best",
         "lint": "report what is wrong in specs, and write nothing",
         "check": "compare a plan's files with their digests",
         "run": "execute a plan",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mstarc import driver
+from mstarc.analysis.placement.problem import DEFAULT_OBJECTIVE, OBJECTIVES
 from mstarc.cli.checkpoints import read_checkpoint
 from mstarc.cli.find_spec import YAML, find_spec
 from mstarc.cli.inputs import read_source, read_sources
@@ -102,6 +103,25 @@ def _given_settings(texts: tuple[str, ...], sink: DiagnosticSink) -> "tuple[Give
     from mstarc.deployment.settings import from_command_line, from_environment
 
     return (*from_environment(os.environ, sink), *from_command_line(texts, sink))
+
+
+def objective_option(command: Command) -> Command:
+    """`--objective`."""
+    return click.option(
+        "--objective",
+        type=click.Choice(OBJECTIVES),
+        help=f"What automatic placement makes best. [default: {DEFAULT_OBJECTIVE}]",
+    )(command)
+
+
+def requests_option(command: Command) -> Command:
+    """`--requests`."""
+    return click.option(
+        "--requests",
+        type=click.Path(readable=False, path_type=Path),
+        metavar="FILE",
+        help="What requests look like: sizes of prompts, options, passes of loops.",
+    )(command)
 
 
 def stage_option(*names: str, **settings: Any) -> Callable[[Command], Command]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
+from mstarc.analysis.cost_table import Mix
 from mstarc.analysis.placement.problem import DEFAULT_OBJECTIVE, Objective
 from mstarc.deployment import CATALOG, Deployment, DeviceKind, Devices, device_kind
 from mstarc.deployment.profile import MeasuredProfile
@@ -17,9 +18,9 @@ class PassContext:
 
     `weight_bytes` are measured sizes by node, which go before declared ones, and `weight_sources`
     says how each was found. `kinds` are the devices that are known, `profile` is what was measured
-    of the program, `objective` is what automatic placement makes least. With `require_graphs` a
-    device call that no capture region holds is an error. A deployment that names no devices is
-    placed on some of `default_kind`.
+    of the program, `objective` is what automatic placement makes least and `mix` for
+    what requests. With `require_graphs` a device call that no capture region holds is an error. A
+    deployment that names no devices is placed on some of `default_kind`.
     """
 
     sink: DiagnosticSink
@@ -31,6 +32,7 @@ class PassContext:
     profile: MeasuredProfile | None = None
     default_kind: str = "cpu"
     objective: Objective = DEFAULT_OBJECTIVE
+    mix: Mix | None = None
     require_graphs: bool = False
 
     def kind(self, name: str) -> DeviceKind:

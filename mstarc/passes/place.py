@@ -54,6 +54,7 @@ def place(program: Program, context: PassContext) -> Program:
             objective=context.objective,
             measured=context.weight_bytes,
             profile=context.profile,
+            mix=context.mix,
         )
         if choice is not None and not choice.requests:
             _report_full(program, context.sink, devices, limits, choice)

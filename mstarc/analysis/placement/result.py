@@ -75,14 +75,16 @@ def _assignments(model: Model, layout: Layout, numbers: dict[int, int]) -> tuple
         found.append(_assignment(node, usual, (), (), numbers))
         for part in parts[1:]:
             home = layout.homes[part.name]
-            if home != usual or _is_split(part, parts, layout):
+            if home != usual or _needs_its_own(part, parts, layout):
                 found.append(_assignment(node, home, part.walks, part.contexts, numbers))
     return tuple(found)
 
 
-def _is_split(part: Part, parts: Sequence[Part], layout: Layout) -> bool:
-    """Whether pieces of the same walk are on several homes: then each names its own."""
-    return len({layout.homes[other.name] for other in parts if other.walks == part.walks}) > 1
+def _needs_its_own(part: Part, parts: Sequence[Part], layout: Layout) -> bool:
+    """Whether the rest of the part's walk is elsewhere than the node usually is."""
+    usual = layout.homes[parts[0].name]
+    rest = [p for p in parts if p.walks == part.walks and not p.contexts]
+    return bool(part.contexts) and any(layout.homes[p.name] != usual for p in rest)
 
 
 def _assignment(

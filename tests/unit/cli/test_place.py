@@ -1,0 +1,132 @@
+"""`mstarc place`: the answer for people and for programs, from a spec and from a plan alike."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mstarc import driver
+from mstarc.cli.main import run_command
+from mstarc.ir.decisions import Placement
+from mstarc.ir.text import parse_program
+from mstarc.options import CompileOptions
+from mstarc.source import SourceFile
+from tests.support.golden import ROOT
+
+ORPHEUS = str(ROOT / "specs/orpheus.mstar")
+OBJECTIVES = ("latency", "throughput", "cost")
+
+
+def placed(spec: str, options: CompileOptions) -> Placement:
+    """Where the pass puts it."""
+    source = SourceFile(path=spec, text=Path(spec).read_text(encoding="utf-8"))
+    outcome = driver.compile_spec(
+        source, driver.replace(options, stop_after="place", dump_after="place")
+    )
+    placement = parse_program(outcome.dump, "placed.mir").placement
+    assert placement is not None
+    return placement
+
+
+def test_the_answer_has_a_picture_the_bottleneck_memory_and_what_follows(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--placement", "2xH200", "--objective", "throughput", "--runners-up", "2"]
+    assert run_command(["place", ORPHEUS, *words]) == 0
+    shown = capsys.readouterr().out
+    assert "orpheus on 2xH200, best throughput:" in shown
+    assert "rank 0 and 1" in shown
+    assert "bottleneck: rank 0" in shown
+    assert "device 0-1" in shown and "weights" in shown
+    assert shown.count("% worse") == 2
+    assert "\x1b" not in shown
+
+
+def test_a_plan_is_placed_as_its_spec_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = str(tmp_path / "plan")
+    assert run_command(["compile", ORPHEUS, "-o", plan]) == 0
+    capsys.readouterr()
+    for objective in OBJECTIVES:
+        words = ["--placement", "4xH200", "--objective", objective, "--format", "json"]
+        assert run_command(["place", ORPHEUS, *words]) == 0
+        of_spec = json.loads(capsys.readouterr().out)
+        assert run_command(["place", plan, *words]) == 0
+        assert json.loads(capsys.readouterr().out) == of_spec
+
+
+def test_the_best_is_never_worse_than_a_runner_up(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--placement", "3xH200", "--objective", "cost", "--format", "json"]
+    assert run_command(["place", ORPHEUS, *words]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert len(answer["runners_up"]) == 4
+    assert all(other["worse_by"] >= 0 for other in answer["runners_up"])
+    assert answer["choice"]["devices"] == 1
+
+
+@pytest.mark.parametrize("devices", ["2xcpu", "5xcpu", "6xH200"])
+@pytest.mark.parametrize("spec", ["orpheus", "bagel", "voice_chat"])
+def test_what_is_written_is_read_back_to_the_same_layout(
+    spec: str, devices: str, tmp_path: Path
+) -> None:
+    path = str(ROOT / f"specs/{spec}.mstar")
+    target = tmp_path / "found.yaml"
+    assert run_command(["place", path, "--placement", devices, "--write", str(target)]) == 0
+    file = SourceFile(path="found.yaml", text=target.read_text(encoding="utf-8"))
+    automatic = placed(path, CompileOptions(placements=(devices,)))
+    written = placed(path, CompileOptions(deployments=(file,)))
+    assert set(written.assignments) == set(automatic.assignments)
+    assert written.copies == automatic.copies
+    assert (written.max_requests, written.max_tokens) == (
+        automatic.max_requests,
+        automatic.max_tokens,
+    )
+
+
+def test_requests_change_what_is_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mix = tmp_path / "mix.yaml"
+    mix.write_text("requests:\n  - {rows: 2000, options: {max_tokens: 8}}\n", encoding="utf-8")
+    seconds = []
+    for words in ([], ["--requests", str(mix)]):
+        arguments = ["place", ORPHEUS, "--placement", "1xH200", "--format", "json", *words]
+        assert run_command(arguments) == 0
+        seconds.append(json.loads(capsys.readouterr().out)["choice"]["latency_s"])
+    assert seconds[1] < seconds[0] / 10
+
+
+def test_passes_of_a_loop_count_as_the_option_that_bounds_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = []
+    for text in ("{options: {max_tokens: 100}}", "{passes: {decode: 50..150}}"):
+        mix = tmp_path / "mix.yaml"
+        mix.write_text(f"requests:\n  - {text}\n", encoding="utf-8")
+        words = ["--placement", "1xH200", "--format", "json", "--requests", str(mix)]
+        assert run_command(["place", ORPHEUS, *words]) == 0
+        answers.append(json.loads(capsys.readouterr().out))
+    assert answers[0] == answers[1]
+
+
+def test_sizes_of_a_plan_are_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--placement", "cpu", "--sizes", str(ROOT / "specs/tiny/orpheus.yaml")]
+    assert run_command(["place", str(ROOT / "generated/orpheus"), *words]) == 2
+    assert "leave --sizes out" in capsys.readouterr().out
+
+
+def test_what_fits_nowhere_is_refused_with_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = str(ROOT / "specs/qwen3_omni.mstar")
+    assert run_command(["place", spec, "--placement", "1xRTX4090"]) == 1
+    shown = capsys.readouterr().out
+    assert "MS0617" in shown
+
+
+def test_a_cluster_of_a_thousand_devices_is_placed(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = str(ROOT / "specs/qwen3_omni.mstar")
+    words = ["--placement", "1024xH200", "--objective", "throughput", "--format", "json"]
+    assert run_command(["place", spec, *words]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["choice"]["devices"] == 1024
+    taken = [copy["device"] for copy in answer["choice"]["copies"]]
+    ranks = {rank for a in answer["choice"]["assignments"] for rank in a["ranks"]}
+    assert sorted([*taken, *ranks]) == list(range(1024))
