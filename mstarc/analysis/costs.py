@@ -1,27 +1,18 @@
 """Seconds: of a node's work in one request, and of a step of the control path over ranks.
 
-The model is small on purpose. A call reads its node's weights once and does the FLOPs that its op
-declares (`cost { flops = … }`); the slower of the two is its time. A hop takes the device's
-latency and the bytes of what the next call is given over the link. A host op takes `HOST_CALL_S`.
-Weights of unknown size count as `UNKNOWN_WEIGHT_BYTES`.
+What a request alone costs on devices of one kind, each node whole, by the numbers of
+`analysis.cost_table`.
 """
 
 from collections.abc import Mapping
 
 from mstarc.analysis.control import Point, control_path
-from mstarc.analysis.rates import expected_runs
-from mstarc.analysis.sizes import bytes_of_type, weight_bytes
-from mstarc.deployment import DeviceKind
-from mstarc.ir.graph import Call, Engine, Program
-from mstarc.ir.walking import all_statements
+from mstarc.analysis.cost_table import cost_table
+from mstarc.analysis.memory import Limits
+from mstarc.analysis.op_costs import Profile
+from mstarc.deployment import DeviceKind, Devices
+from mstarc.ir.graph import Call, Program
 from mstarc.records import dataclass
-
-HOST_CALL_S = 1e-3
-UNKNOWN_WEIGHT_BYTES: Mapping[Engine, int] = {
-    "kv_cache": 2 * 10**9,
-    "stateless": 2 * 10**8,
-    "host": 0,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,43 +27,34 @@ class Costs:
     edge_s: Mapping[tuple[str, str], float]
 
 
-def costs_of(program: Program, kind: DeviceKind, measured: Mapping[str, int]) -> Costs:
+def costs_of(
+    program: Program,
+    kind: DeviceKind,
+    measured: Mapping[str, int],
+    profile: Profile | None = None,
+) -> Costs:
     """The costs of a program on devices of one kind."""
-    nodes = {node.name: node for node in program.nodes}
-    runs = expected_runs(program)
-    sizes = {
-        name: UNKNOWN_WEIGHT_BYTES[node.engine] if size is None else size
-        for name, node in nodes.items()
-        for size in (weight_bytes(node, measured),)
-    }
-    load = dict.fromkeys(nodes, 0.0)
-    for call in (s for s in all_statements(program) if isinstance(s, Call)):
-        op = next(op for op in nodes[call.node].ops if op.name == call.op)
-        seconds = HOST_CALL_S
-        if nodes[call.node].engine != "host":
-            flops = dict(op.cost).get("flops", 0.0)
-            seconds = max(
-                sizes[call.node] / kind.bandwidth_bytes_per_s, flops / kind.matrix_flops_per_s
-            )
-        load[call.node] += runs.get(call.site, 0.0) * seconds
-    order = {name: index for index, name in enumerate(nodes)}
+    table = cost_table(
+        program,
+        Devices(name=kind.name, parts=((kind, 1),)),
+        Limits(requests=1, tokens=kind.max_tokens),
+        measured=measured,
+        profile=profile,
+    )
+    load = dict.fromkeys(table.order, 0.0)
+    for call in table.calls:
+        load[call.node] += call.runs * table.call_s(kind, call.site, 1, 1)
+    node_of = {call.site: call.node for call in table.calls}
+    order = {name: index for index, name in enumerate(table.order)}
     edges: dict[tuple[str, str], float] = {}
-    pairs = call_edges(program)
-    arrivals: dict[str, float] = {}
-    for before, after in pairs:
-        arrivals[after.site] = arrivals.get(after.site, 0.0) + runs.get(before.site, 0.0)
-    for before, after in pairs:
-        if before.node == after.node:
+    for edge in table.edges:
+        nodes = node_of[edge.source], node_of[edge.target]
+        if edge.context is not None or nodes[0] == nodes[1]:
             continue
-        a, b = sorted((before.node, after.node), key=order.__getitem__)
-        op = next(op for op in nodes[after.node].ops if op.name == after.op)
-        given = sum(bytes_of_type(parameter.type) or 0 for parameter in op.parameters)
-        # A call is reached once a run, from each of those before it by its share.
-        share = runs.get(before.site, 0.0) / (arrivals[after.site] or 1.0)
-        times = min(runs.get(before.site, 0.0), runs.get(after.site, 0.0) * share)
-        seconds = times * (kind.hop_s + given / kind.link_bytes_per_s)
+        a, b = sorted(nodes, key=order.__getitem__)
+        seconds = edge.times * (kind.hop_s + edge.bytes / kind.link_bytes_per_s)
         edges[a, b] = edges.get((a, b), 0.0) + seconds
-    return Costs(load_s=load, weight_bytes=sizes, edge_s=edges)
+    return Costs(load_s=load, weight_bytes=table.weights, edge_s=edges)
 
 
 def call_edges(program: Program) -> list[tuple[Call, Call]]:

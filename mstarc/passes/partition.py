@@ -26,11 +26,10 @@ from mstarc.analysis.control import Point, control_path, held_by
 from mstarc.analysis.sizes import bytes_of_type, kv_row_bytes
 from mstarc.analysis.travel import Held, Stop, journeys
 from mstarc.analysis.types import types_in
-from mstarc.deployment import device_kind
 from mstarc.diagnostics import Diagnostic, Label
 from mstarc.ir.decisions import Hop
 from mstarc.ir.graph import Machine, Program
-from mstarc.ir.types import Type
+from mstarc.ir.types import DType, Type
 from mstarc.passes.context import PassContext
 
 
@@ -40,7 +39,9 @@ def partition(program: Program, context: PassContext) -> Program:
     _refuse_shared(program, paths, context)
     if context.sink.has_errors:
         return program
-    hops = [hop for machine, points in paths for hop in _hops(program, machine, points)]
+    assert program.placement is not None
+    dtype = context.kind(program.placement.devices[0].kind).dtype
+    hops = [hop for machine, points in paths for hop in _hops(program, machine, points, dtype)]
     return replace(program, hops=tuple(hops))
 
 
@@ -81,7 +82,7 @@ def _uses(program: Program, point: Point) -> frozenset[Held]:
     return held_by(program, point.statement) if point.statement is not None else frozenset()
 
 
-def _hops(program: Program, machine: Machine, points: list[Point]) -> list[Hop]:
+def _hops(program: Program, machine: Machine, points: list[Point], dtype: DType) -> list[Hop]:
     if len({_rank(point) for point in points}) < 2:
         return []
     needed = _needed(points)
@@ -123,17 +124,13 @@ def _hops(program: Program, machine: Machine, points: list[Point]) -> list[Hop]:
                 values=tuple(values),
                 bytes_each=None if None in sizes else sum(size or 0 for size in sizes),
                 contexts=contexts,
-                row_bytes=_row_bytes(program, contexts),
+                row_bytes=_row_bytes(program, contexts, dtype),
             )
     return list(found.values())
 
 
-def _row_bytes(program: Program, contexts: tuple[Held, ...]) -> int:
+def _row_bytes(program: Program, contexts: tuple[Held, ...], dtype: DType) -> int:
     """Bytes of one row of each context, together."""
-    placement = program.placement
-    assert placement is not None
-    kind = device_kind(placement.devices[0].kind)
-    dtype = kind.dtype if kind is not None else "bf16"
     nodes = {node.name: node for node in program.nodes}
     plain = [name for name, what in contexts if not what.startswith("sampler:")]
     return sum(kv_row_bytes(nodes[name], dtype) or 0 for name in plain)
