@@ -60,7 +60,12 @@ TINY: tuple[Tiny, ...] = (
                 ("lm", "1", {"graph_walks": "[decode]"}),
             ),
             "copies": (("frontend, lm", "0, 1", {}), ("codec", "2", {})),
-            "tp2": (("frontend, codec", "0", {}), ("lm", "0, 1", {"tp_size": 2})),
+            # A rank that serves another one, and has steps of its own.
+            "tp2": (
+                ("frontend", "0", {}),
+                ("lm", "0, 1", {"tp_size": 2}),
+                ("codec", "1", {}),
+            ),
             "tp2 by walk": (
                 ("frontend", "2", {}),
                 ("lm", "2", {"graph_walks": "[start]"}),

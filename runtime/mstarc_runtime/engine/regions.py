@@ -25,9 +25,14 @@ def is_capturable(step: DeviceStep) -> bool:
 
 
 def region_steps(worker: "Worker") -> Iterator[tuple[DeviceStep, int]]:
-    """Every step of a region with each of its buckets, the largest first."""
+    """Every step of a region with each of its buckets, the largest first.
+
+    Not those that call a node of which other ranks hold parts: they must be told of every call.
+    """
     for step in worker.plan.steps:
-        if isinstance(step, DeviceStep) and is_capturable(step):
+        if not isinstance(step, DeviceStep) or worker.groups.leads.keys() & set(step.nodes):
+            continue
+        if is_capturable(step):
             for bucket in sorted(step.buckets, reverse=True):
                 if bucket <= worker.plan.slots:
                     yield step, bucket
