@@ -78,10 +78,10 @@ def check_sizes(group: Group, nodes: Nodes, report: Report) -> None:
         label = Label(span=group.ranks_span, text=text)
         report(Diagnostic(code="MS0614", message=message, primary=label))
         return
-    if tp > 1 and not _is_rigid(group, "tensor", nodes, report):
-        _check_heads(group, tp, nodes, report)
-    if sp > 1:
-        _is_rigid(group, "sequence", nodes, report)
+    rigid = tp > 1 and _is_rigid(group, "tensor", nodes, report)
+    rigid = (sp > 1 and _is_rigid(group, "sequence", nodes, report)) or rigid
+    if size > 1 and not rigid:
+        _check_heads(group, size, nodes, report)
 
 
 def _is_rigid(group: Group, way: str, nodes: Nodes, report: Report) -> bool:
@@ -109,28 +109,34 @@ def _rigid(name: Named, way: str, shards: bool) -> Diagnostic:
     )
 
 
-def _check_heads(group: Group, tp: int, nodes: Nodes, report: Report) -> None:
+def _check_heads(group: Group, size: int, nodes: Nodes, report: Report) -> None:
     """Report where ranks would get unequal numbers of a node's heads.
 
-    Fewer heads than ranks are copied, as long as each goes to as many ranks.
+    Fewer heads than ranks are copied, as long as each goes to as many ranks. Ranks that share the
+    rows of a request each attend all of them with some of the heads.
     """
-    assert group.tp_size is not None
+    number = group.tp_size if sizes_of(group)[0] > 1 else group.sp_size
+    assert number is not None
     for name in group.nodes:
         for node in nodes.get(name.value, ()):
             heads = dict(node.kv).get("heads")
             count = heads.value if isinstance(heads, Const) else None
-            if not isinstance(count, int) or cut_of(node, group)[0] == 1:
+            if not isinstance(count, int) or cut_of(node, group) == (1, 1):
                 continue
-            if not (count % tp and tp % count):
+            if not (count % size and size % count):
                 continue
-            fitting = [n for n in range(2, tp + 1) if count % n == 0]
-            text = f"{count} % {tp} = {count % tp}"
+            fitting = [n for n in range(2, size + 1) if count % n == 0]
+            key = "tp_size" if number is group.tp_size else "sp_size"
+            help_ = f"take `{key}: {fitting[-1] if fitting else 1}`"
+            if 1 not in sizes_of(group):
+                help_ = f"take sizes whose product divides {count}"
+            text = f"{count} % {size} = {count % size}"
             report(
                 Diagnostic(
                     code="MS0620",
-                    message=f"{count} heads of `{name.value}` cannot be shared by {tp} ranks",
-                    primary=Label(span=group.tp_size.span, text=text),
-                    helps=(f"take `tp_size: {fitting[-1] if fitting else 1}`",),
+                    message=f"{count} heads of `{name.value}` cannot be shared by {size} ranks",
+                    primary=Label(span=number.span, text=text),
+                    helps=(help_,),
                 )
             )
             return
