@@ -17,6 +17,10 @@ from mstarc.ir.decisions import Assignment, Copy
 from mstarc.records import dataclass
 
 
+# Of a hop's latency: what a rank is busy with it, at each end. The rest is waiting.
+HOP_BUSY = 0.2
+
+
 class Layout(Protocol):
     """What `estimate` looks at; `ir.graph.Placement` is one."""
 
@@ -246,7 +250,7 @@ def _busy(
         call_s[call.site] = taken
     for source, target, times, size, _ in _hops(table, homes):
         link = table.cluster.link(source, target)
-        taken = times * (size / link.bytes_per_s + link.latency_s / batch)
+        taken = times * (size / link.bytes_per_s + HOP_BUSY * link.latency_s / batch)
         for rank in (source, target):
             for device in devices_of[rank]:
                 busy[device] = busy.get(device, 0.0) + taken / len(devices_of[rank])
