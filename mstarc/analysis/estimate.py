@@ -16,7 +16,6 @@ from mstarc.analysis.memory import PROCESS_BYTES, RESERVE
 from mstarc.ir.decisions import Assignment, Copy
 from mstarc.records import dataclass
 
-
 # Of a hop's latency: what a rank is busy with it, at each end. The rest is waiting.
 HOP_BUSY = 0.2
 
