@@ -1,34 +1,29 @@
 """V-JEPA 2's modules and its plan give what `transformers.VJEPA2Model` gives, float32, one CPU."""
 
-import io
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import yaml
 from torch import Tensor
 
-from mstarc import driver
-from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
-from mstarc_runtime.assembly import RunSettings
 from mstarc_runtime.engine.context import StatelessContext
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.launch import LocalRanks, run_until_done
-from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.models.vjepa2 import Encoder, Frontend, Predictor
 from mstarc_runtime.plan_api import Media
-from mstarc_runtime.request import PreparedRequest
 from mstarc_runtime.weights.load import load
-from mstarc_runtime.weights.progress import PlainProgress
-from tests.runtime.rig import Collected, nowhere
+from tests.runtime.rig import Collected
+from tests.support.films import film_of
 from tests.support.parity import relative_error
 from tests.support.shipped_specs import SPECS_BY_NAME
+from tests.support.tiny_plan import ranks_of, submit
+from tests.support.vjepa2_ac_cases import image
 
 transformers = pytest.importorskip("transformers")
-av = pytest.importorskip("av")
+pytest.importorskip("av")
 
 CLOSE = 1e-5
 CPU = torch.device("cpu")
@@ -51,19 +46,8 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     return model, folder
 
 
-def film(frames: int, width: int = 96, height: int = 80) -> Media:
-    """A film without loss, of moving bars."""
-    buffer = io.BytesIO()
-    with av.open(buffer, "w", format="matroska") as out:
-        stream = out.add_stream("ffv1", rate=8)
-        stream.width, stream.height, stream.pix_fmt = width, height, "bgr0"
-        down, right = np.mgrid[0:height, 0:width]
-        for number in range(frames):
-            colours = [(right * (3 + c) + down * 2 + number * 20) % 256 for c in range(3)]
-            image = np.stack(colours, axis=-1).astype(np.uint8)
-            out.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
-        out.mux(stream.encode())
-    return Media(kind="video", content=buffer.getvalue())
+def film(frames: int) -> Media:
+    return film_of([image(number) for number in range(frames)])
 
 
 def _context(batch: int = 1) -> StatelessContext:
@@ -128,39 +112,17 @@ def ranks(public: tuple[Any, Path], tmp_path_factory: pytest.TempPathFactory) ->
     sizes = yaml.safe_load(spec.sizes.text)
     for node, under in (("video_encoder", "encoder."), ("predictor", "predictor.")):
         sizes["weights"][node] = {"source": str(public[1]), "under": under}
-    outcome = driver.compile_spec(
-        spec.source,
-        CompileOptions(
-            placements=("cpu",), sizes=SourceFile(path="sizes.yaml", text=yaml.safe_dump(sizes))
-        ),
-    )
-    assert outcome.files is not None, [found.message for found in outcome.diagnostics]
-    folder = tmp_path_factory.mktemp("plan")
-    for name, content in outcome.files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content, encoding="utf-8")
-    plan = load_plan(folder)
-    return LocalRanks(
-        plan,
-        load_placement(plan, "cpu"),
-        settings=RunSettings(cache_dir=Path("/nonexistent"), threads=1),
-        progress=PlainProgress(nowhere()),
+    return ranks_of(
+        "vjepa2",
+        tmp_path_factory.mktemp("plan"),
+        sizes=SourceFile(path="sizes.yaml", text=yaml.safe_dump(sizes)),
     )
 
 
 def _submit(
     ranks: LocalRanks, wants: set[str], *, frames: int = 8, horizon: int = 1, **inputs: Any
 ) -> Collected:
-    listener = Collected()
-    asked = PreparedRequest(
-        name="",
-        inputs={"clip": film(frames), **inputs},
-        options={"horizon": horizon},
-        wants=frozenset(wants),
-        seed=0,
-    )
-    ranks.conductor.submit(asked, listener)
-    return listener
+    return submit(ranks, wants, {"clip": film(frames), **inputs}, {"horizon": horizon})
 
 
 def _only(listener: Collected, output: str) -> Tensor:

@@ -26,12 +26,12 @@ class Encoder(nn.Module):
         require_value(config, "hidden_act", "gelu", "gelu")
         width = int(required(config, "hidden_size"))
         self._patch = int(required(config, "patch_size"))
-        self._depth = int(required(config, "tubelet_size"))
+        self.depth = int(required(config, "tubelet_size"))
         self._side = int(required(config, "crop_size")) // self._patch
         heads = int(required(config, "num_attention_heads"))
         self._head_dim = width // heads
         eps = float(config.get("layer_norm_eps", 1e-6))
-        tubelet = (int(config.get("in_chans", 3)), self._depth, self._patch, self._patch)
+        tubelet = (int(config.get("in_chans", 3)), self.depth, self._patch, self._patch)
         self.patches = nn.Parameter(
             torch.empty((width, *tubelet), dtype=dtype, device=device), requires_grad=False
         )
@@ -67,7 +67,7 @@ class Encoder(nn.Module):
         tubelets = (
             px.unflatten(4, (-1, self._patch))
             .unflatten(3, (-1, self._patch))
-            .unflatten(1, (-1, self._depth))
+            .unflatten(1, (-1, self.depth))
             .permute(0, 1, 4, 6, 3, 2, 5, 7)
         )
         count = tubelets.shape[1] * tubelets.shape[2] * tubelets.shape[3]

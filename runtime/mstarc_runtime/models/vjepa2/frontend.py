@@ -42,8 +42,9 @@ class Frontend:
         The last frame is repeated where some are missing. Fails with MS9206.
         """
         frames = list(read_frames(clip.content, self._most))
+        short = int(self._crop * _AROUND)
         frames += [frames[-1]] * (-len(frames) % self._depth)
-        return torch.stack([pixels(frame, self._crop) for frame in frames])
+        return torch.stack([pixels(frame, self._crop, short) for frame in frames])
 
     def masks(
         self, px: Tensor, context: Tensor | None, target: Tensor | None
@@ -68,11 +69,10 @@ def _rows(name: str, given: Tensor, count: int) -> Tensor:
     return rows
 
 
-def pixels(frame: Any, crop: int) -> Tensor:
-    """f32[3, crop, crop] of an image: scaled, cut from the middle, normed."""
+def pixels(frame: Any, crop: int, short: int) -> Tensor:
+    """f32[3, crop, crop] of an image: scaled to a shorter side, cut from the middle, normed."""
     from PIL.Image import Resampling
 
-    short = int(crop * _AROUND)
     width, height = frame.size
     scale = short / min(width, height)
     size = (max(short, int(width * scale)), max(short, int(height * scale)))

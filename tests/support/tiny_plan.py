@@ -1,0 +1,51 @@
+"""A shipped spec, compiled in its tiny sizes and loaded on ranks of this process."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mstarc import driver
+from mstarc.options import CompileOptions
+from mstarc.source import SourceFile
+from mstarc_runtime.assembly import RunSettings
+from mstarc_runtime.launch import LocalRanks
+from mstarc_runtime.loader import load_placement, load_plan
+from mstarc_runtime.request import PreparedRequest
+from mstarc_runtime.weights.progress import PlainProgress
+from tests.runtime.rig import Collected, nowhere
+from tests.support.shipped_specs import SPECS_BY_NAME
+
+
+def ranks_of(
+    name: str, folder: Path, *, sizes: SourceFile | None = None, **settings: Any
+) -> LocalRanks:
+    """The spec's plan on one CPU, written into `folder`."""
+    spec = SPECS_BY_NAME[name]
+    options = CompileOptions(placements=("cpu",), sizes=sizes or spec.sizes)
+    outcome = driver.compile_spec(spec.source, options)
+    assert outcome.files is not None, [found.message for found in outcome.diagnostics]
+    for path, content in outcome.files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content, encoding="utf-8")
+    plan = load_plan(folder)
+    return LocalRanks(
+        plan,
+        load_placement(plan, "cpu"),
+        settings=RunSettings(cache_dir=Path("/nonexistent"), threads=1, **settings),
+        progress=PlainProgress(nowhere()),
+    )
+
+
+def submit(
+    ranks: LocalRanks,
+    wants: Iterable[str],
+    inputs: Mapping[str, Any],
+    options: Mapping[str, Any] | None = None,
+) -> Collected:
+    """Asks; the listener has what came when `run_until_done` is through."""
+    listener = Collected()
+    prepared = PreparedRequest(
+        name="", inputs=inputs, options=options or {}, wants=frozenset(wants), seed=0
+    )
+    ranks.conductor.submit(prepared, listener)
+    return listener
