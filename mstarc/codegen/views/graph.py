@@ -1,28 +1,29 @@
 """graph.svg: for each placement its ranks as bands, and in them the calls of every machine.
 
-A machine's calls go from left to right; walks, loops and capture regions are frames around them. A
-hop leads from band to band, a stream from the call that sends to the call that reads.
+Each state of a machine is a lane, and each arm of a `match`: its calls go from left to right, and
+on in the next line where there are many. Walks, loops and capture regions are frames around them.
+A hop leads from rank to rank, a stream from the call that sends to the call that reads: down beside
+the calls, in the gap between two lines, and where it goes further, along the right edge.
 """
 
+from collections.abc import Sequence
+
 from mstarc.codegen.views.amounts import amount_of_bytes, count_of
-from mstarc.codegen.views.graph_cells import Cell, Drawing, Frame, Link, Row, drawing
+from mstarc.codegen.views.graph_cells import Cell, Drawing, Link, drawing
+from mstarc.codegen.views.graph_layout import CALL_HEIGHT, LINE, Line, Piece, lines_of, width_of
 from mstarc.codegen.views.layouts import beside
 from mstarc.plan.plan import Plan
 from mstarc.records import dataclass
 
-BOX_WIDTH, BOX_HEIGHT = 128.0, 46.0
-COLUMN = 194.0
 MARGIN = 28.0
-BAND_HEAD = 30.0
-ROW_LABEL = 92.0
-# How far a frame stands off its calls, from the inside out.
-PADDING = {"region": 7.0, "loop": 16.0, "walk": 22.0, "each": 30.0}
-LABEL = 16.0
-LINE = 14.0
-GUTTER = 36.0
-LEGEND_WIDTH = 960.0
-# The width of a letter, about.
-SMALL = 6.2
+BAND_HEAD = 34.0
+BAND_FOOT = 14.0
+LANE_GAP = 14.0
+MACHINE_GAP = 26.0
+TRACK = 30.0
+"""The height of a gap for each arrow that arrives in it: its line, and its name over that."""
+CHANNEL = 12.0
+LEGEND_WIDTH = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ class GraphView:
 def graph_view(plan: Plan) -> GraphView:
     """The view of the drawing: one panel a placement, one below the other."""
     drawings = [drawing(placed) for placed in plan.placements]
-    painter = _Painter(plan, max(shown.columns for shown in drawings))
+    painter = _Painter(plan, drawings)
     for shown in drawings:
         painter.panel(shown)
     painter.legend()
@@ -81,15 +82,25 @@ def graph_view(plan: Plan) -> GraphView:
 
 
 class _Painter:
-    def __init__(self, plan: Plan, columns: int) -> None:
+    def __init__(self, plan: Plan, drawings: Sequence[Drawing]) -> None:
         self.plan = plan
-        self.right = max(MARGIN + ROW_LABEL + columns * COLUMN + 12, LEGEND_WIDTH)
         self.boxes: list[Box] = []
         self.curves: list[Curve] = []
         self.calls: list[Box] = []
         self.texts: list[Text] = []
-        self.places: dict[Cell, tuple[float, float]] = {}
-        self.width = 0.0
+        self.lines = {
+            id(d): [x for lane in d.lanes for x in lines_of(lane, d.links)] for d in drawings
+        }
+        every = [line for lines in self.lines.values() for line in lines]
+        labels = [width_of(line.lane.machine, 13, bold=True) for line in every] + [
+            width_of(_lane_name(line), 11) for line in every
+        ]
+        self.left = MARGIN + 16 + max(labels, default=60.0) + 26
+        content = max((line.right + _after_width(line) for line in every), default=400.0)
+        self.edge = max(self.left + content + 14, LEGEND_WIDTH)
+        far = max(len(self._far(d)) for d in drawings)
+        self.right = self.edge + (CHANNEL * far + 10 if far else 0)
+        self.width = self.right + MARGIN
         self.y = MARGIN
         self.text(MARGIN, self.y + 14, plan.program.model, "title")
         self.y += 34
@@ -130,140 +141,187 @@ class _Painter:
         how = "placed by exact search" if placement.source == "automatic" else placement.source
         self.text(MARGIN, self.y + 12, placement.name, "placement")
         aside = f"{count_of(len(placement.ranks), 'rank')}, {how}"
-        self.text(MARGIN + 14 + len(placement.name) * 9, self.y + 12, aside, "aside")
+        self.text(
+            MARGIN + 14 + width_of(placement.name, 15, bold=True), self.y + 12, aside, "aside"
+        )
         self.y += 26
-        right = self.right
-        self.width = max(self.width, right + MARGIN)
+        lines = self.lines[id(shown)]
+        self._book(shown, lines)
         for device in placement.devices:
             if device.rank not in placement.ranks:
                 continue  # it holds a replica, which looks like its rank
-            rows = [row for row in shown.rows if row.rank == device.rank]
+            own = [line for line in lines if line.lane.rank == device.rank]
             top = self.y
             used = sum(r.bytes for r in shown.placed.program.memory if r.rank == device.rank)
-            # The band lies behind its rows: its boxes come before theirs.
+            # The band lies behind its lines: its boxes come before theirs.
             behind = len(self.boxes)
             self.y += BAND_HEAD
-            for index, row in enumerate(rows):
-                self.y += GUTTER if index else 0.0
-                self.row(row)
-            self.y += 14
-            style = f"band band{device.rank % 6}"
+            for index, line in enumerate(own):
+                self._line(line, own[index - 1] if index else None)
+            self.y += BAND_FOOT
             height = self.y - top
             edge = self.box(MARGIN, top + 12, 4, height - 24, 2, f"edge{device.rank % 6}")
-            band = self.box(MARGIN, top, right - MARGIN, height, 12, style)
+            style = f"band band{device.rank % 6}"
+            band = self.box(MARGIN, top, self.right - MARGIN, height, 12, style)
             self.boxes[behind:behind] = [band, edge]
-            self.text(MARGIN + 16, top + 20, f"rank {device.rank}", "rank")
+            rank = f"rank {device.rank}"
+            self.text(MARGIN + 16, top + 20, rank, "rank")
             memory = f"{amount_of_bytes(used)} of {amount_of_bytes(device.memory_bytes)}"
-            memory = f"{device.kind}, {memory}"
-            self.text(MARGIN + 70, top + 20, memory + beside(placement, device.rank), "aside")
+            memory = f"{device.kind}, {memory}" + beside(placement, device.rank)
+            self.text(MARGIN + 28 + width_of(rank, 12, bold=True), top + 20, memory, "aside")
             self.y += 14
-        for link in shown.links:
-            self.link(link)
+        self._links(shown, lines)
         self.y += 18
 
-    def row(self, row: Row) -> None:
-        kinds = {frame.kind for frame in row.frames}
-        above = max((PADDING[kind] for kind in kinds), default=0.0) + LABEL
-        tags = LINE + 4 if any(cell.inputs or cell.outputs for cell in row.cells) else 0.0
-        notes = 2 * LINE + 6 if "loop" in kinds else 0.0
-        top = self.y + above + (LABEL if "each" in kinds else 0.0)
-        for cell in row.cells:
-            x = MARGIN + ROW_LABEL + cell.column * COLUMN + (COLUMN - BOX_WIDTH) / 2
-            self.places[cell] = (x, top)
-            self.cell(cell, x, top)
-        self.text(MARGIN + 16, top + BOX_HEIGHT / 2 + 4, row.machine, "machine")
-        for frame in row.frames:
-            self.frame(frame, top, tags, notes)
-        deepest = max((PADDING[kind] for kind in kinds), default=0.0)
-        self.y = top + BOX_HEIGHT + tags + notes + deepest
+    def _book(self, shown: Drawing, lines: Sequence[Line]) -> None:
+        """Tell each line which arrows come in over it and go out under it."""
+        at = {cell: line for line in lines for cell in line.x}
+        for link in shown.links:
+            if link.kind in ("stream", "hop"):
+                at[link.target].arrivals.append(link)
+        for link in self._far(shown):
+            at[link.source].departures.append(link)
 
-    def cell(self, cell: Cell, x: float, y: float) -> None:
-        self.calls.append(self.box(x, y, BOX_WIDTH, BOX_HEIGHT, 8, f"call {cell.engine}"))
-        middle = x + BOX_WIDTH / 2
+    def _far(self, shown: Drawing) -> list[Link]:
+        """The arrows that do not just lead to the next line."""
+        lines = self.lines[id(shown)]
+        number = {cell: index for index, line in enumerate(lines) for cell in line.x}
+        arrows = [link for link in shown.links if link.kind in ("stream", "hop")]
+        return [link for link in arrows if number[link.target] != number[link.source] + 1]
+
+    def _line(self, line: Line, before: Line | None) -> None:
+        is_new = before is None or before.lane.machine != line.lane.machine
+        if before is not None:
+            self.y += MACHINE_GAP if is_new else LANE_GAP
+        self.y += TRACK * len(line.arrivals)
+        line.top = self.y + line.above
+        for cell, x in line.x.items():
+            self._cell(cell, self.left + x, line.width[cell], line.top)
+        middle = line.top + CALL_HEIGHT / 2
+        if is_new:
+            self.text(MARGIN + 16, middle - 3, line.lane.machine, "machine")
+        name = _lane_name(line)
+        if name and line.first:
+            self.text(MARGIN + 16, middle + (13 if is_new else 4), name, "aside")
+        if line.last and line.lane.after:
+            self.text(self.left + line.right + 10, middle + 4, f"→ {line.lane.after}", "aside")
+        for piece in line.pieces:
+            self._piece(piece, line.top)
+        self.y = line.top + CALL_HEIGHT + line.below + 10 * len(line.departures)
+
+    def _cell(self, cell: Cell, x: float, width: float, y: float) -> None:
+        self.calls.append(self.box(x, y, width, CALL_HEIGHT, 8, f"call {cell.engine}"))
+        middle = x + width / 2
         self.text(middle, y + 19, f"{cell.call.node}.{cell.call.op}", "op", "middle")
         self.text(middle, y + 35, cell.engine.replace("_", " "), "engine", "middle")
         tags = [f"{name} ▸" for name in cell.inputs]
         tags += [f"▸ {name}" for name in dict.fromkeys(cell.outputs)]
         if tags:
-            self.text(middle, y + BOX_HEIGHT + 21, "  ".join(tags), "tag", "middle")
+            lower = 8 if cell.step.region is not None else 0
+            self.text(middle, y + CALL_HEIGHT + 14 + lower, "  ".join(tags), "tag", "middle")
 
-    def frame(self, frame: Frame, top: float, tags: float, notes: float) -> None:
-        xs = [self.places[cell][0] for cell in frame.cells]
-        padding = PADDING[frame.kind]
-        x, right = min(xs) - padding, max(xs) + BOX_WIDTH + padding
-        room = right - x
-        y = top - padding
-        bottom = top + BOX_HEIGHT + tags + notes + padding
-        if frame.kind == "each":
-            # Room for the name of a walk that begins with it.
-            y -= LABEL
-        if frame.kind == "region":
-            y, bottom = top - padding, top + BOX_HEIGHT + padding
-        self.boxes.append(self.box(x, y, room, bottom - y, 10, f"frame {frame.kind}"))
-        if frame.kind in ("walk", "each"):
-            self.text(x + 2, y - 5, frame.text, "walkname")
-        elif frame.kind == "loop":
-            below = top + BOX_HEIGHT + tags + LINE + 5
-            for index, line in enumerate(_two_lines(frame.text)):
-                text = _shortened(line, room - 12, SMALL)
-                self.text(x + room / 2, below + index * LINE, text, "loopname", "middle")
+    def _piece(self, piece: Piece, top: float) -> None:
+        x, right = self.left + piece.left, self.left + piece.right
+        y, bottom = top - piece.above, top + CALL_HEIGHT + piece.below
+        kind = piece.frame.kind
+        self.boxes.append(self.box(x, y, right - x, bottom - y, 10, f"frame {kind}"))
+        if kind in ("walk", "each"):
+            text = piece.frame.text if piece.first else f"{piece.frame.text}, continued"
+            self.text(x + 4, y - 4, text, "walkname halo")
+        for index, note in enumerate(reversed(piece.notes)):
+            self.text((x + right) / 2, bottom - 7 - index * LINE, note, "loopname", "middle")
 
     # Links
 
-    def link(self, link: Link) -> None:
-        if link.kind == "stream":
-            self.stream(link)
-            return
-        x1, y1 = self.places[link.source]
-        x2, y2 = self.places[link.target]
-        x1 += BOX_WIDTH
-        y1 += BOX_HEIGHT / 2
-        y2 += BOX_HEIGHT / 2
-        end = x2 - 3
-        if y1 == y2:
-            path = f"M{x1:.1f} {y1:.1f} L{end:.1f} {y2:.1f}"
-        else:
-            bend = (x1 + end) / 2
-            path = f"M{x1:.1f} {y1:.1f} C{bend:.1f} {y1:.1f} {bend:.1f} {y2:.1f} {end:.1f} {y2:.1f}"
-        self.curves.append(Curve(path=path, style=link.kind))
-        if not link.text:
-            return
-        text = _shortened(link.text, end - x1 - 6, SMALL)
-        if link.kind == "hop":
-            middle = (x1 + end) / 2
-            self.text(middle - 8, (y1 + y2) / 2, f"hop: {link.text}", "hopname halo", "end")
-        else:
-            self.text((x1 + end) / 2, y1 - 6, text, "value halo", "middle")
+    def _links(self, shown: Drawing, lines: Sequence[Line]) -> None:
+        at = {cell: line for line in lines for cell in line.x}
+        reached: set[Cell] = set()
+        for link in shown.links:
+            if link.kind == "next" and self._next(link, at[link.source], at[link.target]):
+                reached.add(link.target)
+        skips: dict[Cell, Link] = {}
+        for link in sorted(shown.links, key=lambda link: link.source.order):
+            if link.kind == "next" and link.target not in reached:
+                skips[link.target] = link  # the last one, which is the nearest
+        for number, link in enumerate(skips.values()):
+            if at[link.source] is at[link.target]:
+                self._skip(link, at[link.source], 9.0 + 3 * (number % 3))
+        far = self._far(shown)
+        for line in lines:
+            for index, link in enumerate(line.arrivals):
+                channel = self.edge + CHANNEL * far.index(link) if link in far else None
+                self._arrow(link, at[link.source], line, index, channel)
 
-    def stream(self, link: Link) -> None:
-        x1, y1 = self.places[link.source]
-        x2, y2 = self.places[link.target]
-        down = y2 > y1
-        # Out at the side, so that it does not cross what stands below a call; in at top or bottom.
-        start = y1 + (BOX_HEIGHT - 10 if down else 10)
-        x1, corner = x1 + BOX_WIDTH, x1 + BOX_WIDTH + 12
-        x2 += BOX_WIDTH * 0.75
-        end = y2 - 3 if down else y2 + BOX_HEIGHT + 3
-        turn = end - 78 if down else end + 58
-        sign = 1 if down else -1
-        side = 1 if x2 > corner else -1
-        r = min(10.0, abs(x2 - corner) / 2)
-        path = (
-            f"M{x1:.1f} {start:.1f} Q{corner:.1f} {start:.1f} {corner:.1f} {start + sign * 10:.1f} "
-            f"L{corner:.1f} {turn - sign * r:.1f} "
-            f"Q{corner:.1f} {turn:.1f} {corner + side * r:.1f} {turn:.1f} "
-            f"L{x2 - side * r:.1f} {turn:.1f} "
-            f"Q{x2:.1f} {turn:.1f} {x2:.1f} {turn + sign * r:.1f} L{x2:.1f} {end:.1f}"
+    def _next(self, link: Link, source: Line, target: Line) -> bool:
+        """To the next call of the lane, in the same line or from its end to the next one.
+
+        False where it leads elsewhere.
+        """
+        is_next = link.target.order == _following(link, source.lane.cells)
+        if source.lane is not target.lane or not is_next:
+            return False
+        x1, y1 = self._end(link.source, source), source.top + CALL_HEIGHT / 2
+        x2, y2 = self.left + target.x[link.target] - 3, target.top + CALL_HEIGHT / 2
+        if source is target:
+            self.curves.append(Curve(path=f"M{x1:.1f} {y1:.1f} L{x2:.1f} {y2:.1f}", style="next"))
+            if link.text:
+                self.text((x1 + x2) / 2, y1 - 6, link.text, "value halo", "middle")
+            return True
+        out, into = self.left + source.right + 8, self.left - 12
+        turn = target.top - target.above - LANE_GAP / 2
+        points = [(x1, y1), (out, y1), (out, turn), (into, turn), (into, y2), (x2, y2)]
+        self.curves.append(Curve(path=_rounded(points), style="next"))
+        return True
+
+    def _skip(self, link: Link, line: Line, height: float) -> None:
+        """Past calls that may be left out: an arch over them."""
+        x1 = self._end(link.source, line) - 14
+        x2, top = self.left + line.x[link.target] + 14, line.top
+        points = [(x1, top), (x1, top - height), (x2, top - height), (x2, top - 3)]
+        self.curves.append(Curve(path=_rounded(points), style="next"))
+
+    def _arrow(
+        self, link: Link, source: Line, target: Line, index: int, channel: float | None
+    ) -> None:
+        """A stream or a hop: out at the side, through the gap over its target, in at its top."""
+        sent = source.departures + source.arrivals
+        x1 = self._end(link.source, source)
+        y1 = (
+            source.top
+            + CALL_HEIGHT
+            - 11
+            - 7 * (len([a for a in sent if a.source is link.source]) % 3)
         )
-        self.curves.append(Curve(path=path, style="stream"))
-        name, _, policy = link.text.partition(": ")
-        x, y, anchor = min(corner, x2) - 10, turn - 1, "end"
-        if not down:
-            x, y, anchor = max(corner, x2) + 10, turn + 16, "start"
-        self.text(x, y, name, "streamname halo", anchor)
-        parts = [policy] if down else policy.rsplit(", ", 1)
-        for index, part in enumerate(parts, 1):
-            self.text(x, y + index * LINE, part, "aside halo", anchor)
+        count = len([one for one in target.arrivals[:index] if one.target is link.target])
+        # On the right, since the names of frames stand on the left.
+        x2 = self.left + target.x[link.target] + target.width[link.target] - 12 - 14 * count
+        turn = target.top - target.above - TRACK * (len(target.arrivals) - index - 1) - 6
+        points = [(x1, y1), (x1 + 11, y1)]
+        if channel is None:
+            points += [(x1 + 11, turn)]
+        else:
+            under = source.top + CALL_HEIGHT + source.below
+            under += 6 + 10 * source.departures.index(link)
+            points += [(x1 + 11, under), (channel, under), (channel, turn)]
+        points += [(x2, turn), (x2, target.top - 3)]
+        self.curves.append(Curve(path=_rounded(points), style=link.kind))
+        self._name(link, x2, max(points[-3][0], x2), turn)
+
+    def _name(self, link: Link, left: float, right: float, y: float) -> None:
+        """Over the level part of an arrow, and to its left where that is short."""
+        if link.kind == "hop":
+            name, more = "hop", link.text
+        else:
+            name, _, more = link.text.partition(": ")
+        room = width_of(name, bold=True) + 8 + width_of(more)
+        x = left + 12
+        if x + room > self.edge - 6 or (right - left < room and left - room - 12 > self.left):
+            x = min(left - 8, self.edge - 6) - room
+        self.text(x, y - 5, name, f"{link.kind}name halo")
+        self.text(x + width_of(name, bold=True) + 8, y - 5, more, "aside halo")
+
+    def _end(self, cell: Cell, line: Line) -> float:
+        return self.left + line.x[cell] + line.width[cell]
 
     # The legend
 
@@ -276,30 +334,49 @@ class _Painter:
         ):
             self.calls.append(self.box(x, y, 22, 14, 4, f"call {engine}"))
             self.text(x + 30, y + 11, text, "key")
-            x += 44 + len(text) * SMALL
+            x += 50 + width_of(text)
         for kind, text in (("region", "one CUDA graph"), ("loop", "loop"), ("walk", "walk")):
             self.boxes.append(self.box(x, y, 22, 14, 4, f"frame {kind}"))
             self.text(x + 30, y + 11, text, "key")
-            x += 50 + len(text) * SMALL
+            x += 50 + width_of(text)
         for style, text in (("stream", "stream"), ("hop", "hop to another rank")):
             path = f"M{x:.1f} {y + 7:.1f} L{x + 24:.1f} {y + 7:.1f}"
             self.curves.append(Curve(path=path, style=style))
             self.text(x + 36, y + 11, text, "key")
-            x += 54 + len(text) * SMALL
+            x += 56 + width_of(text)
         self.width = max(self.width, x + MARGIN)
         self.y = y + 14
 
 
-def _two_lines(text: str) -> tuple[str, ...]:
-    """A loop's bound, and what else ends it."""
-    for word in (" while ", " until "):
-        head, found, rest = text.partition(word)
-        if found:
-            return (f"↻ {head}", f"{word.strip()} {rest}")
-    return (f"↻ {text}",)
+def _lane_name(line: Line) -> str:
+    """The state, and the arm in it."""
+    return f"{line.lane.state}: {line.lane.arm}" if line.lane.arm else line.lane.state
 
 
-def _shortened(text: str, room: float, width: float) -> str:
-    """As much of a text as there is room for."""
-    most = int(room / width)
-    return text if len(text) <= most else text[: max(most - 1, 1)].rstrip() + "…"
+def _after_width(line: Line) -> float:
+    return width_of(f"→ {line.lane.after}") + 14 if line.last and line.lane.after else 0.0
+
+
+def _following(link: Link, cells: Sequence[Cell]) -> int | None:
+    """The order of the call after a link's source in its lane."""
+    index = cells.index(link.source) + 1
+    return cells[index].order if index < len(cells) else None
+
+
+def _rounded(points: Sequence[tuple[float, float]]) -> str:
+    """A path along points, level or upright between two, with round corners."""
+    path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
+    for (x0, y0), (x, y), (x1, y1) in zip(points, points[1:], points[2:], strict=False):
+        before, after = abs(x - x0) + abs(y - y0), abs(x1 - x) + abs(y1 - y)
+        r = min(9.0, before / 2, after / 2)
+        sx, sy = _sign(x - x0), _sign(y - y0)
+        tx, ty = _sign(x1 - x), _sign(y1 - y)
+        path += (
+            f" L{x - sx * r:.1f} {y - sy * r:.1f}"
+            f" Q{x:.1f} {y:.1f} {x + tx * r:.1f} {y + ty * r:.1f}"
+        )
+    return f"{path} L{points[-1][0]:.1f} {points[-1][1]:.1f}"
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)

@@ -1,6 +1,6 @@
 """What a drawing of a placement shows: calls in lanes, what encloses them, and edges between.
 
-A lane is one state of a machine on one rank, and of a `match` one arm: what runs from left to right.
+A lane is one state of a machine on one rank, and of a `match` one arm: it runs from left to right.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +46,6 @@ class Cell:
         """The walk that holds the call; None in a state."""
         name = self.call.site.split("/")[0]
         return None if "." in name else name
-
 
     @property
     def state(self) -> str:
@@ -373,7 +372,7 @@ def _sites(body: Body, arm: str, walks: Mapping[str, Walk]) -> Iterator[tuple[st
 
 
 def _after(machine: Machine, name: str) -> str:
-    """What comes after a state, in words; choices without a body of their own are looked through."""
+    """What comes after a state, in words. Choices without a body are looked through."""
     states = {state.name: state for state in machine.states}
     found: dict[str, None] = {}
     pending = [name]
