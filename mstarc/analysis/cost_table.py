@@ -129,12 +129,15 @@ class CostTable:
     order: tuple[str, ...]
 
     def call_s(self, kind: DeviceKind, site: str, tp: int, batch: int) -> float:
-        """Seconds of one call for `batch` requests: of the next larger batch that is known."""
+        """Seconds of one call for `batch` requests: of the next larger batch that is known.
+
+        More than the largest are several calls, one after the other.
+        """
         row = self.seconds[kind.name, site, tp]
         for known, taken in zip(self.batches, row, strict=True):
             if known >= batch:
                 return taken
-        return row[-1]
+        return row[-1] * batch / self.batches[-1]
 
 
 def cost_table(
