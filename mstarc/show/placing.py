@@ -138,7 +138,7 @@ def _held(choice: Choice, layout: Layout, rank: int) -> list[str]:
 
 
 def _cut(home: Home) -> str:
-    return f" (1/{home.option.tp})" if home.option.tp > 1 else ""
+    return f" (1/{home.option.ranks})" if home.option.ranks > 1 else ""
 
 
 # What limits it, what it takes, what comes next
@@ -225,6 +225,7 @@ def placing_json(placing: Placing) -> str:
                     "walks": list(a.walks),
                     "contexts": list(a.contexts),
                     "tp": a.tp,
+                    "sp": a.sp,
                 }
                 for a in choice.chosen.assignments
             ],

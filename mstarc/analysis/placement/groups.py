@@ -42,12 +42,12 @@ class Groups:
             return self._beside(piece, tied)
         own = sorted({groups[piece.node] for groups in self.group_of if piece.node in groups})
         found: list[tuple[Option, tuple[int, ...]]] = []
-        for option in sorted(piece.busy_s, key=lambda option: (option.tp, option.kind)):
+        for option in sorted(piece.busy_s, key=lambda option: option.order):
             # Where the node is already, in whole groups of it, or where it is not yet.
             found += [
                 (option, group)
                 for group in own
-                if len(group) == option.tp and self.kinds[group[0]] == option.kind
+                if len(group) == option.ranks and self.kinds[group[0]] == option.kind
             ]
             found += [
                 (option, group)
@@ -72,7 +72,7 @@ class Groups:
             if self.kinds[rank] == option.kind and node not in self.group_of[rank]:
                 alike.setdefault(holding, []).append(rank)
         new = 0
-        while new < option.tp and self.can_add(option.kind, new + 1, supply):
+        while new < option.ranks and self.can_add(option.kind, new + 1, supply):
             new += 1
         count = len(self.kinds)
         classes = [*alike.values(), list(range(count, count + new))]
@@ -80,7 +80,7 @@ class Groups:
             if not members:
                 continue
             rest = [*classes[:index], members[1:], *classes[index + 1 :]]
-            for followers in _taken(rest, option.tp - 1):
+            for followers in _taken(rest, option.ranks - 1):
                 yield (members[0], *sorted(followers))
 
     def add(self, piece: Piece, option: Option, ranks: tuple[int, ...]) -> None:

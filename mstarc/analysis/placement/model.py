@@ -1,10 +1,10 @@
 """A cost table → the numbers of a placement.
 
 A node is one piece, but one with a KV cache, which has state worth moving, has a piece for each
-walk that calls it in a loop, and one for all its other walks; in a loop's walk a context that a
-`parallel` branch of its own uses is a further piece. Host nodes have no piece: the nearest node
-takes their edges. A layout has room on each device for all requests that may run as they are
-expected, and for one at its longest.
+walk that calls it in a loop, with walks that call the same ops, and one for all its other walks; in
+a loop's walk a context that a `parallel` branch of its own uses is a further piece. Host nodes have
+no piece: the nearest node takes their edges. A layout has room on each device for all requests that
+may run as they are expected, and for one at its longest.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +20,8 @@ from mstarc.records import dataclass
 
 # Passes a request above which a call counts as one of a loop.
 FEW_RUNS = 1.5
+# Ways to cut a sequence that are tried.
+SEQUENCE_SIZES = (1, 2, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,7 @@ class Model:
 
 def model_of(program: Program, table: CostTable, requests: int) -> Model:
     """The numbers of a program whose table this is, for so many requests at once on each copy."""
+    sequential = {node.name for node in program.nodes if "sequence" in node.shards}
     skipped = {node.name for node in program.nodes if node.engine == "host"}
     parts = [part for node in table.order if node not in skipped for part in _parts_of(node, table)]
     at = {call.site: part.name for part in parts for call in part.calls}
@@ -57,7 +60,11 @@ def model_of(program: Program, table: CostTable, requests: int) -> Model:
     bytes_of: dict[tuple[str, Option], int] = {}
     for part in parts:
         options = [
-            Option(index, tp) for index in range(len(kinds)) for tp in table.sizes[part.node]
+            Option(index, tp, sp)
+            for index, kind in enumerate(kinds)
+            for tp in table.sizes[part.node]
+            for sp in (SEQUENCE_SIZES if part.node in sequential else (1,))
+            if tp * sp <= table.cluster.count
         ]
         contexts = sorted({c for call in part.calls for c in _contexts(call, table)})
         holds = (part.node, *(f"{part.node}.{context}" for context in contexts))
@@ -126,11 +133,19 @@ def _parts_of(node: str, table: CostTable) -> list[Part]:
     most: dict[str, float] = {}
     for call in calls:
         most[call.walk] = max(most.get(call.walk, 0.0), call.runs)
-    loops = [walk for walk, runs in most.items() if runs > FEW_RUNS]
-    rest = tuple(call for call in calls if call.walk not in loops)
+    loops: dict[str, tuple[str, ...]] = {
+        walk: (walk,) for walk, runs in most.items() if runs > FEW_RUNS
+    }
+    ops = {walk: {call.op for call in calls if call.walk == walk} for walk in most}
+    for walk in [walk for walk in most if walk not in loops]:
+        alike = next((loop for loop in loops if ops[walk] <= ops[loop]), None)
+        if alike is not None:
+            loops[alike] = (*loops[alike], walk)
+    looped = {walk for walks in loops.values() for walk in walks}
+    rest = tuple(call for call in calls if call.walk not in looped)
     parts = [Part(name=node, node=node, calls=rest)] if rest else []
-    for walk in loops:
-        own = [call for call in calls if call.walk == walk]
+    for walk, walks in loops.items():
+        own = [call for call in calls if call.walk in walks]
         aside = _contexts_aside(own, table)
         for context in aside:
             taken = tuple(call for call in own if call.context == context)
@@ -139,8 +154,8 @@ def _parts_of(node: str, table: CostTable) -> list[Part]:
             parts.append(part)
         left = tuple(call for call in own if call.context not in aside)
         if left:
-            name = f"{node} in {walk}" if parts or len(loops) > 1 or aside else node
-            parts.append(Part(name=name, node=node, walks=(walk,), calls=left))
+            name = f"{node} in {walk}" if rest or len(loops) > 1 or aside else node
+            parts.append(Part(name=name, node=node, walks=walks, calls=left))
     return parts
 
 
@@ -171,7 +186,8 @@ def _rows_bytes(table: CostTable, node: str, context: str, tp: int, requests: in
 
 def _seconds(table: CostTable, calls: Iterable[CallCost], option: Option, batch: int) -> float:
     kind = table.cluster.kinds[option.kind]
-    return sum(c.runs * table.call_s(kind, c.site, option.tp, batch) / batch for c in calls)
+    seconds = sum(c.runs * table.call_s(kind, c.site, option.tp, batch) / batch for c in calls)
+    return seconds / option.sp
 
 
 def _machine(part: Part) -> str:

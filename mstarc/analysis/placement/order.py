@@ -16,7 +16,7 @@ def ordered(problem: Problem, objective: Objective) -> tuple[Piece, ...]:
 
 
 def _numbers(problem: Problem, piece: Piece, objective: Objective) -> tuple[float, ...]:
-    options = sorted(piece.busy_s, key=lambda option: (option.tp, option.kind))
+    options = sorted(piece.busy_s, key=lambda option: option.order)
     numbers: list[float] = []
     for option in options:
         size = sum(problem.bytes_of[thing, option] for thing in piece.holds)

@@ -61,12 +61,12 @@ class Partial:
         self.least_bytes: dict[str, int] = {}
         for piece in order:
             for thing in piece.holds:
-                size = min(problem.bytes_of[thing, o] * o.tp for o in piece.busy_s)
+                size = min(problem.bytes_of[thing, o] * o.ranks for o in piece.busy_s)
                 self.least_bytes[thing] = min(size, self.least_bytes.get(thing, size))
         self.most_ranks = min(problem.most_ranks, sum(part.count for part in problem.supply))
         self.least_alone = {
             piece.name: (
-                min(seconds * option.tp for option, seconds in piece.alone_s.items()),
+                min(seconds * option.ranks for option, seconds in piece.alone_s.items()),
                 min(piece.alone_s.values()),
             )
             for piece in order
@@ -95,8 +95,8 @@ class Partial:
         busy, alone = piece.busy_s[option], piece.alone_s[option]
         price = self.problem.supply[option.kind].price
         speed = self.speeds[option.kind]
-        self.work += busy * option.tp * speed - self._least_work(piece)
-        self.priced += busy * option.tp * price - self._least_priced(piece)
+        self.work += busy * option.ranks * speed - self._least_work(piece)
+        self.priced += busy * option.ranks * price - self._least_priced(piece)
         for rank in ranks:
             self.load[rank] += busy
             self.alone[rank] += alone
@@ -197,11 +197,11 @@ class Partial:
 
     def _least_work(self, piece: Piece) -> float:
         """In seconds of a device of the first kind."""
-        return min(s * o.tp * self.speeds[o.kind] for o, s in piece.busy_s.items())
+        return min(s * o.ranks * self.speeds[o.kind] for o, s in piece.busy_s.items())
 
     def _least_priced(self, piece: Piece) -> float:
         supply = self.problem.supply
-        return min(s * o.tp * supply[o.kind].price for o, s in piece.busy_s.items())
+        return min(s * o.ranks * supply[o.kind].price for o, s in piece.busy_s.items())
 
 
 def _speeds(problem: Problem) -> list[float]:
@@ -214,7 +214,9 @@ def _speeds(problem: Problem) -> list[float]:
     for kind in range(len(problem.supply)):
         total = 0.0
         for piece in problem.pieces:
-            total += min((s * o.tp for o, s in piece.busy_s.items() if o.kind == kind), default=0.0)
+            total += min(
+                (s * o.ranks for o, s in piece.busy_s.items() if o.kind == kind), default=0.0
+            )
         totals.append(total)
     return [totals[0] / total if total and totals[0] else 1.0 for total in totals]
 

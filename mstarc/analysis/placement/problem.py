@@ -18,10 +18,23 @@ OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput", "cost")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to hold a piece: on `tp` devices of the kind with this index in `Problem.supply`."""
+    """One way to hold a piece: cut into tp x sp shards, each on a device of a kind.
+
+    `kind` is the index in `Problem.supply`.
+    """
 
     kind: int
-    tp: int
+    tp: int = 1
+    sp: int = 1
+
+    @property
+    def ranks(self) -> int:
+        return self.tp * self.sp
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Few ranks first."""
+        return self.ranks, self.sp, self.kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

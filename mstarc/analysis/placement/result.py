@@ -83,7 +83,7 @@ def _assignments(model: Model, layout: Layout, numbers: dict[int, int]) -> tuple
 def _needs_its_own(part: Part, parts: Sequence[Part], layout: Layout) -> bool:
     """Whether the rest of the part's walk is elsewhere than the node usually is."""
     usual = layout.homes[parts[0].name]
-    rest = [p for p in parts if p.walks == part.walks and not p.contexts]
+    rest = [p for p in parts if set(part.walks) <= set(p.walks) and not p.contexts]
     return bool(part.contexts) and any(layout.homes[p.name] != usual for p in rest)
 
 
@@ -95,4 +95,7 @@ def _assignment(
     numbers: dict[int, int],
 ) -> Assignment:
     ranks = tuple(numbers[rank] for rank in home.ranks)
-    return Assignment(node=node, ranks=ranks, walks=walks, contexts=contexts, tp=home.option.tp)
+    option = home.option
+    return Assignment(
+        node=node, ranks=ranks, walks=walks, contexts=contexts, tp=option.tp, sp=option.sp
+    )

@@ -98,12 +98,12 @@ class _Search:
         """Layouts that are good often enough to be tried first: they give up others early."""
         for option in _options(self.order):
             fitting = [option in piece.busy_s for piece in self.order]
-            single = Option(option.kind, 1)
+            single = Option(option.kind)
             if not any(fitting) or not all(single in piece.busy_s for piece in self.order):
                 continue
             groups = Groups(self.problem)
-            if groups.can_add(option.kind, option.tp, self.problem.supply):
-                together = tuple(range(option.tp))
+            if groups.can_add(option.kind, option.ranks, self.problem.supply):
+                together = tuple(range(option.ranks))
                 yield {
                     piece.name: Home(option=option, ranks=together)
                     if option in piece.busy_s
@@ -120,4 +120,4 @@ class _Search:
 
 def _options(pieces: tuple[Piece, ...]) -> list[Option]:
     found = {option for piece in pieces for option in piece.busy_s}
-    return sorted(found, key=lambda option: (option.tp, option.kind))
+    return sorted(found, key=lambda option: option.order)

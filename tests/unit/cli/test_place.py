@@ -1,6 +1,7 @@
 """`mstarc place`: the answer for people and for programs, from a spec and from a plan alike."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,7 @@ OBJECTIVES = ("latency", "throughput", "cost")
 def placed(spec: str, options: CompileOptions) -> Placement:
     """Where the pass puts it."""
     source = SourceFile(path=spec, text=Path(spec).read_text(encoding="utf-8"))
-    outcome = driver.compile_spec(
-        source, driver.replace(options, stop_after="place", dump_after="place")
-    )
+    outcome = driver.compile_spec(source, replace(options, stop_after="place", dump_after="place"))
     placement = parse_program(outcome.dump, "placed.mir").placement
     assert placement is not None
     return placement
