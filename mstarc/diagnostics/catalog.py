@@ -152,7 +152,6 @@ _ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry("MS0534", "two-writers-in-parallel", "error", "contexts"),
     CatalogEntry("MS0535", "read-of-empty-context", "error", "contexts"),
     CatalogEntry("MS0536", "cache-grows-past-its-length", "error", "contexts"),
-    CatalogEntry("MS0590", "not-built", "error", "walks"),
     CatalogEntry("MS0601", "unknown-devices", "error", "placement"),
     CatalogEntry("MS0602", "malformed-deployment", "error", "placement"),
     CatalogEntry("MS0603", "unknown-deployment-key", "error", "placement"),

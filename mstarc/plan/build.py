@@ -16,10 +16,8 @@ from mstarc.plan.flatten import Flattener
 from mstarc.plan.holdings import count_name
 from mstarc.plan.layout import place_plan
 from mstarc.plan.plan import Admission, Derived, NodeWeights, PlacedPlan, Plan
-from mstarc.plan.refuse import NotBuiltError
 from mstarc.plan.regions import trim_regions
 from mstarc.plan.signatures import Signatures
-from mstarc.plan.supported import check_supported
 from mstarc.source import SourceFile
 
 
@@ -44,13 +42,8 @@ def build_plan(
         if trimmed.placement is None:
             raise InternalError("a program without a placement", stage="plan")
         program = _with_named_settings(trimmed, derived)
-        try:
-            check_supported(program)
-            flatteners = _flatten(program, source, derived)
-            placed.append(place_plan(program, flatteners, chosen))
-        except NotBuiltError as error:
-            sink.report(error.diagnostic)
-            continue
+        flatteners = _flatten(program, source, derived)
+        placed.append(place_plan(program, flatteners, chosen))
         for flattener in flatteners:
             bounds.update(flattener.loops.bounds)
     if sink.has_errors:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mstarc.analysis.bounds import burst
+from mstarc.diagnostics import InternalError
 from mstarc.ir.exprs import (
     Binary,
     Const,
@@ -31,7 +32,6 @@ from mstarc.ir.types import DimConst, DType, OptionalType, TensorType, Type
 from mstarc.ir.walking import all_statements, map_expr, subexpressions
 from mstarc.plan.actions import EmitValue, SendItem, substitute
 from mstarc.plan.lanes import Lane, lanes_of
-from mstarc.plan.refuse import not_built
 from mstarc.plan.scope import Scope
 from mstarc.plan.signatures import where_there
 from mstarc.plan.turns import dtype_of, is_static
@@ -112,8 +112,6 @@ class EffectFlattener:
             for lane, value in zip(lanes, values, strict=True)
             if _dims_of(value, self.flattener.types) > len(lane.type.dims)
         ]
-        if several and any(isinstance(v, Local) and v not in several for v in values):
-            raise not_built("a `send` of one value with each of several", send.span)
         size = self._size(several[0]) if several else 1
         condition = send.condition
         always = condition is None or (isinstance(condition, Const) and condition.value)
@@ -197,12 +195,7 @@ class EffectFlattener:
         """An argument of a call: what admission can compute becomes an option of the request."""
         value = self.flattener.expr(argument, scope)
         if self._may_be_none(value) and isinstance(type_, OptionalType):
-            raise not_built(
-                "an argument that may be none",
-                call.span,
-                f"`{name}` of `{call.node}.{call.op}` is `{spec_expr(argument)}`",
-                "call the op under `when` with the value, and else with `none`",
-            )
+            raise self._impossible("a value that may be none", argument, call.span)
         if isinstance(value, Const | Option | LetRef | Input | Local):
             return value
         host = self.flattener.signatures.is_host(call.node)
@@ -212,25 +205,18 @@ class EffectFlattener:
         turns = self.flattener.turns
         numbers = parts <= {Const, LoopIndex, Unary, Binary, TableItem}
         if numbers and LoopIndex in parts and not host:
-            for part in subexpressions(value):
-                if isinstance(part, TableItem):
-                    turns.look_up(part.table, dtype_of(type_), None, call.span)
-            return value
+            return turns.looked_up(value, dtype_of(type_), call.span)
         if is_static(value) and Input not in parts:
             what = f"{scope.place.walk or scope.place.state}.{call.op}_{name}"
             dtype = None if host else dtype_of(type_)
             return self._derive(argument, scope, call.span, what, dtype)
-        for part in subexpressions(value):
-            if isinstance(part, TableItem):
-                turns.look_up(part.table, "i64", None, call.span)
         if parts <= _RESHAPED:
             make = self.flattener.made if host else self.flattener.settled
-            return make(value, scope, call.span, name)
-        raise not_built(
-            "an argument that is no value as it stands",
-            call.span,
-            f"`{name}` of `{call.node}.{call.op}` is `{spec_expr(argument)}`",
-        )
+            return make(turns.looked_up(value, "i64", call.span), scope, call.span, name)
+        raise self._impossible("no value of a device", argument, call.span)
+
+    def _impossible(self, what: str, expr: Expr, span: Span) -> InternalError:
+        return InternalError(f"{what}: `{spec_expr(expr)}`", stage="plan", span=span)
 
     def _settled(self, value: Expr, scope: Scope, span: Span, name: str, *, masked: bool) -> Expr:
         """A value that goes out; behind a loop's test it is made in the step that is open."""
@@ -257,13 +243,7 @@ class EffectFlattener:
         if condition is None or (isinstance(condition, Const) and condition.value):
             return None
         when = self._derive(condition, scope, span, f"{scope.place.state}.{what}", "bool")
-        if masked and isinstance(when, TableItem):
-            raise not_built(
-                "a condition on the index of a `while` loop, before the pass's first call,",
-                span,
-                f"`{spec_expr(condition)}` is about a pass that has not begun",
-                "move it behind the call",
-            )
+        assert not (masked and isinstance(when, TableItem)), "a loop's pass does that"
         return when
 
     def _derive(

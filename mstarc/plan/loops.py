@@ -15,20 +15,34 @@ repeated inside its step, and a capture region holds the whole of it.
 
 from typing import TYPE_CHECKING
 
-from mstarc.ir.exprs import Binary, Const, Expr, Local, LoopIndex, TableItem
+from mstarc.ir.exprs import (
+    Binary,
+    Const,
+    Expr,
+    Has,
+    LetRef,
+    Local,
+    LoopIndex,
+    Option,
+    PartAttribute,
+    TableItem,
+    Wants,
+)
 from mstarc.ir.folding import fold
 from mstarc.ir.graph import Assign, Call, Emit, Loop, Send, Statement
 from mstarc.ir.walking import map_expr, reads_of, statements_of, subexpressions
 from mstarc.plan.actions import Action, CallOp, Gather, Keep, Move, Repeat, Reset, Test
 from mstarc.plan.draft import LoopEdge
 from mstarc.plan.extents import is_sized
-from mstarc.plan.refuse import not_built
 from mstarc.plan.scope import Scope
 from mstarc.plan.signatures import has_free_dim, where_there
 from mstarc.plan.words import loop_text, spec_expr
 
 if TYPE_CHECKING:
     from mstarc.plan.flatten import Flattener
+
+
+_OF_REQUEST = {Option, LetRef, Wants, Has, PartAttribute}
 
 
 class LoopFlattener:
@@ -80,10 +94,15 @@ class LoopFlattener:
         )
 
     def _asks_pass(self, statement: Statement) -> bool:
-        """Whether an effect depends on the number of a pass, which a step a pass looks up."""
-        condition = statement.condition if isinstance(statement, Send | Emit) else None
-        parts = subexpressions(condition) if condition is not None else ()
-        return any(isinstance(part, LoopIndex) for part in parts)
+        """Whether something depends on the number of a pass and on the request: admission knows."""
+        if isinstance(statement, Send | Emit):
+            condition = statement.condition
+            parts = set(map(type, subexpressions(condition))) if condition is not None else set()
+            return LoopIndex in parts
+        if not isinstance(statement, Call):
+            return False
+        kinds = [set(map(type, subexpressions(argument))) for argument in statement.arguments]
+        return any(LoopIndex in found and found & _OF_REQUEST for found in kinds)
 
     def _is_sized(self, statement: Statement) -> bool:
         """Whether a statement makes a value that is as large as the request says."""
@@ -146,7 +165,6 @@ class LoopFlattener:
         home = flattener.last_rank(loop.body)
         home = drafting.rank if home is None else home
         line = flattener.line(loop.span)
-        self._check_bound(loop, scope)
         self.bounds[name] = flattener.expr(loop.bound, scope)
         self.tested[name] = loop.condition is not None or loop.until is not None
         self.ranks[name] = home
@@ -347,15 +365,6 @@ class LoopFlattener:
             name = f"{base}.{count}"
         self._names.add(name)
         return name
-
-    def _check_bound(self, loop: Loop, scope: Scope) -> None:
-        bound = self.flattener.expr(loop.bound, scope)
-        if any(isinstance(part, Local | LoopIndex) for part in subexpressions(bound)):
-            raise not_built(
-                "a loop whose bound changes from pass to pass",
-                loop.span,
-                f"`{spec_expr(loop.bound)}` is not known when the request is admitted",
-            )
 
     def flat(self, actions: "list[Action] | tuple[Action, ...]") -> list[Action]:
         """Actions, with those of repeated bodies."""

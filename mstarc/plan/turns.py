@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mstarc.analysis.bounds import upper_bound
+from mstarc.diagnostics import InternalError
 from mstarc.ir.exprs import (
     Binary,
     Const,
@@ -27,7 +28,6 @@ from mstarc.ir.graph import Program
 from mstarc.ir.types import DType, ScalarType, TensorType, Type
 from mstarc.ir.walking import map_expr, subexpressions
 from mstarc.plan.plan import Derived, PerPass, TablePlan
-from mstarc.plan.refuse import not_built
 from mstarc.plan.words import spec_expr
 from mstarc.source import Span
 
@@ -118,24 +118,37 @@ class Turns:
             number = Binary("+", Binary("*", number, turn.over), LoopIndex(loop))
         return TableItem(full, number)
 
-    def look_up(self, table: str, dtype: DType, over: Expr | None, span: Span) -> None:
-        """A device step looks a table up: one of the spec, or one with an entry a pass."""
+    def looked_up(self, expr: Expr, dtype: DType, span: Span) -> Expr:
+        """The expression with the device's tables in the place of the spec's."""
+
+        def table(part: Expr) -> Expr:
+            if not isinstance(part, TableItem):
+                return part
+            return TableItem(self.look_up(part.table, dtype, None, span), part.index)
+
+        return map_expr(expr, table)
+
+    def look_up(self, table: str, dtype: DType, over: Expr | None, span: Span) -> str:
+        """A device step looks a table up: one of the spec, or one with an entry a pass.
+
+        Gives the name of the device's table.
+        """
         if over is None:
             over = next(t.length for t in self._program.tables if t.name == table)
         capacity = self._most(over)
         if capacity is None:
-            raise not_built(
-                "a table without a largest length",
-                span,
-                f"`{table}` is kept on the device, as long as it may be",
-                "give the option in its length a range: `opt n : int = 10 in 1 .. 100`",
-            )
+            raise InternalError(f"table `{table}` has no largest length", stage="plan", span=span)
         held = self.tables.setdefault(
             table, TablePlan(name=table, dtype=dtype, capacity=max(1, capacity))
         )
-        if held.dtype != dtype:
-            what = f"a table that is `{held.dtype}` here and `{dtype}` there"
-            raise not_built(what, span, f"`{table}`")
+        if held.dtype == dtype:
+            return table
+        # Whole numbers here and others there: the same table once more.
+        again = f"{table}.{dtype}"
+        made = next(t for t in self._program.tables if t.name == table)
+        self._derived[again] = PerPass(value=made.value, indices=((made.index, made.length),))
+        self.tables[again] = replace(held, name=again, dtype=dtype)
+        return again
 
     def dtype_of_table(self, table: str) -> DType:
         """How the device keeps a table of the spec, where only a test asks for it."""
@@ -209,8 +222,5 @@ def _product(bounds: list[Expr]) -> Expr:
 
 
 def _changes(written: Expr, span: Span) -> Exception:
-    return not_built(
-        "a condition that changes from pass to pass",
-        span,
-        f"`{spec_expr(written)}` is not known when the request is admitted",
-    )
+    message = f"`{spec_expr(written)}` is not known when the request is admitted"
+    return InternalError(message, stage="plan", span=span)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from mstarc.diagnostics import Diagnostic, Label, did_you_mean
 from mstarc.names import Symbol
 from mstarc.records import dataclass
-from mstarc.source import Span
 from mstarc.syntax import ast
 from mstarc.typecheck.arrays import chosen_context
 from mstarc.typecheck.chunks import chunk_misfit
@@ -17,7 +16,7 @@ from mstarc.typecheck.presence import absence
 from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import formula, static_dim
 from mstarc.typecheck.text import text_of
-from mstarc.typecheck.typed import Call, ContextInfo, OpInfo, ParamInfo, Signature
+from mstarc.typecheck.typed import Call, ContextInfo, OpInfo, ParamInfo, Signature, WalkInfo
 from mstarc.typecheck.types import (
     ERROR,
     INT,
@@ -71,7 +70,34 @@ def check_run(call: ast.RunCall, env: Env, values: "Values") -> list[Outcome] | 
         for arg in call.args:
             values.type_of(arg.value, env)
         return None
+    _refuse_changing_bounds(call, walk, values.state)
     return _check(call, call.args, walk, None, env, values)
+
+
+def _refuse_changing_bounds(call: ast.RunCall, walk: WalkInfo, state: State) -> None:
+    """Refuse (MS0504) a loop's index for a parameter that bounds a loop of the walk."""
+    bounds = [
+        loop.bound.count for loop in ast.descendants(walk.decl.body) if isinstance(loop, ast.Loop)
+    ]
+    bounding = {
+        part.text
+        for count in bounds
+        for part in (count, *ast.descendants(count))
+        if isinstance(part, ast.Name)
+    }
+    for param, arg in zip(walk.params, call.args, strict=False):
+        name = arg.name.text if arg.name is not None else param.name
+        if name not in bounding:
+            continue
+        for part in (arg.value, *ast.descendants(arg.value)):
+            symbol = state.resolved.meaning(part) if isinstance(part, ast.Name) else None
+            if symbol is not None and symbol.kind == "index":
+                state.error(
+                    "MS0504",
+                    part.span,
+                    "the bound of a loop is known when the request is admitted",
+                    f"`{name}` of `{walk.title}` bounds a loop",
+                )
 
 
 def _check(
@@ -294,11 +320,6 @@ def _context(
         name = chosen_context(chosen, info, env, values)
     state.contexts[call] = name
     return info
-
-
-def not_built(span: Span, construct: str, state: State) -> None:
-    """Refuse what the language has and this compiler does not compile yet."""
-    state.error("MS0590", span, f"{construct} is not compiled yet", "used here")
 
 
 def _report(

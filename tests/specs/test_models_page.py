@@ -1,4 +1,4 @@
-"""`docs/models.md` says of every spec whether it compiles, and what stands in the way."""
+"""`docs/models.md` says of every spec that it compiles, and it does."""
 
 import re
 from collections.abc import Iterator
@@ -44,8 +44,5 @@ def test_row_says_what_compiles(name: str, said: str) -> None:
         spec.source, CompileOptions(sizes=spec.sizes, deployments=(deployment,))
     )
     errors = [found for found in outcome.diagnostics if CATALOG[found.code].severity == "error"]
-    if not errors:
-        assert said == "yes"
-        return
-    assert [found.code for found in errors] == ["MS0590"]
-    assert errors[0].message == f"{said} is not compiled yet"
+    assert not errors
+    assert said == "yes"

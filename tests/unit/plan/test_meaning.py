@@ -431,6 +431,23 @@ machine listen {
 """,
     ),
     Toy(
+        name="a table of whole numbers, as both kinds of number",
+        text="""
+table t[i in few] = i * 2
+walk write(ids: i64[T]) {
+  first = lm.prefill(ids)
+  loop few times as i carry token = first {
+    token = small.warm(token, t[i])
+    token = wide.step(token, t[i])
+    token = wide.step(token, i * length)
+  }
+  emit out <- token
+  emit extra <- token
+}
+machine go { state begin { ids = tok.ids(prompt)   run write(ids)   next done } }
+""",
+    ),
+    Toy(
         name="conditions over two loops",
         text="""
 walk write(ids: i64[T]) {
