@@ -69,7 +69,8 @@ def model_of(program: Program, table: CostTable, requests: int) -> Model:
         contexts = sorted({c for call in part.calls for c in _contexts(call, table)})
         holds = (part.node, *(f"{part.node}.{context}" for context in contexts))
         for option in options:
-            bytes_of[part.node, option] = table.weights[part.node] // option.tp
+            size = table.weights[part.node] // option.tp + table.held[part.node]
+            bytes_of[part.node, option] = size
             for context in contexts:
                 size = _rows_bytes(table, part.node, context, option.tp, requests)
                 bytes_of[f"{part.node}.{context}", option] = size
