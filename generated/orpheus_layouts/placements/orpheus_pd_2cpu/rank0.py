@@ -84,14 +84,14 @@ class Rank0(Rank):
         self.speak_ids.release(slot)
         self.speak_token.release(slot)
 
-    # machine speak, state begin                                              specs/orpheus.mstar:60
+    # machine speak, state begin                                              specs/orpheus.mstar:61
 
     def speak_begin_encode(self, job: Job) -> None:
         """ids = frontend.encode(prompt, voice)"""
         ids = self.frontend.encode(job.input("prompt"), job.options["voice"])
         self.speak_ids.set(job, ids)
 
-    # walk start                                                              specs/orpheus.mstar:45
+    # walk start                                                              specs/orpheus.mstar:46
 
     def speak_begin_start_prepare(self, b: Batch) -> None:
         self.lm.grow(b, self.speak_ids.lengths(b))
@@ -111,7 +111,7 @@ STEPS = (
         run=Rank0.speak_begin_encode,
         node="frontend",
         then=SPEAK_BEGIN_START,
-        line=61,
+        line=62,
     ),
     DeviceStep(
         id=SPEAK_BEGIN_START,
@@ -121,7 +121,7 @@ STEPS = (
         nodes=("lm",),
         rows="packed",
         then=SPEAK_DECODE_ENTER_HOP,
-        line=45,
+        line=46,
     ),
     HopStep(
         id=SPEAK_DECODE_ENTER_HOP,

@@ -113,7 +113,7 @@ class Rank1(Rank):
         self.codes.release(slot)
         self.speak_token.release(slot)
 
-    # walk decode                                                             specs/orpheus.mstar:47
+    # walk decode                                                             specs/orpheus.mstar:48
 
     def speak_decode_enter(self, b: Batch) -> None:
         """The loop's first test and what its first pass begins with"""
@@ -121,7 +121,7 @@ class Rank1(Rank):
         more = b.more(token != EOS)  # while token != eos
         self.codes.append(b, token, where=more)  # send codes <- token
 
-    # walk decode, one pass of its loop: region decode.0                      specs/orpheus.mstar:50
+    # walk decode, one pass of its loop: region decode.0                      specs/orpheus.mstar:51
 
     def speak_decode_pass_prepare(self, b: Batch) -> None:
         self.lm.grow(b, 1)
@@ -134,7 +134,7 @@ class Rank1(Rank):
         more = b.more(token != EOS)  # while token != eos
         self.codes.append(b, token, where=more)  # send codes <- token
 
-    # walk vocode: region vocode.0                                            specs/orpheus.mstar:54
+    # walk vocode: region vocode.0                                            specs/orpheus.mstar:55
 
     def vocoder_listen_vocode(self, b: Batch) -> None:
         """pcm = codec.decode(window); emit speech <- pcm"""
@@ -153,7 +153,7 @@ STEPS = (
         rows="one",
         sends=(("codes", 1),),
         then=Enter("speak.decode", first=SPEAK_DECODE_PASS, otherwise=SPEAK_DONE),
-        line=48,
+        line=49,
     ),
     DeviceStep(
         id=SPEAK_DECODE_PASS,
@@ -166,7 +166,7 @@ STEPS = (
         buckets=(1, 2, 4, 8),
         sends=(("codes", 1),),
         then=Again("speak.decode", first=SPEAK_DECODE_PASS, otherwise=SPEAK_DONE),
-        line=50,
+        line=51,
     ),
     DoneStep(id=SPEAK_DONE, machine="speak", closes=("codes",)),
     DeviceStep(
@@ -181,7 +181,7 @@ STEPS = (
         drained=VOCODER_DONE,
         emits=("speech",),
         then=VOCODER_LISTEN_VOCODE,
-        line=55,
+        line=56,
     ),
     DoneStep(id=VOCODER_DONE, machine="vocoder"),
 )

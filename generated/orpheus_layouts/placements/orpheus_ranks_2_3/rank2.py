@@ -91,14 +91,14 @@ class Rank2(Rank):
         self.speak_ids.release(slot)
         self.speak_token.release(slot)
 
-    # machine speak, state begin                                              specs/orpheus.mstar:60
+    # machine speak, state begin                                              specs/orpheus.mstar:61
 
     def speak_begin_encode(self, job: Job) -> None:
         """ids = frontend.encode(prompt, voice)"""
         ids = self.frontend.encode(job.input("prompt"), job.options["voice"])
         self.speak_ids.set(job, ids)
 
-    # walk start                                                              specs/orpheus.mstar:45
+    # walk start                                                              specs/orpheus.mstar:46
 
     def speak_begin_start_prepare(self, b: Batch) -> None:
         self.lm.grow(b, self.speak_ids.lengths(b))
@@ -111,7 +111,7 @@ class Rank2(Rank):
         more = b.more(token != EOS)  # while token != eos
         self.codes.append(b, token, where=more)  # send codes <- token
 
-    # walk decode, one pass of its loop: region decode.0                      specs/orpheus.mstar:50
+    # walk decode, one pass of its loop: region decode.0                      specs/orpheus.mstar:51
 
     def speak_decode_pass_prepare(self, b: Batch) -> None:
         self.lm.grow(b, 1)
@@ -133,7 +133,7 @@ STEPS = (
         run=Rank2.speak_begin_encode,
         node="frontend",
         then=SPEAK_BEGIN_START,
-        line=61,
+        line=62,
     ),
     DeviceStep(
         id=SPEAK_BEGIN_START,
@@ -144,7 +144,7 @@ STEPS = (
         rows="packed",
         sends=(("codes", 1),),
         then=Enter("speak.decode", first=SPEAK_DECODE_PASS, otherwise=SPEAK_DONE),
-        line=45,
+        line=46,
     ),
     DeviceStep(
         id=SPEAK_DECODE_PASS,
@@ -157,7 +157,7 @@ STEPS = (
         buckets=(1, 2, 4, 8),
         sends=(("codes", 1),),
         then=Again("speak.decode", first=SPEAK_DECODE_PASS, otherwise=SPEAK_DONE),
-        line=50,
+        line=51,
     ),
     DoneStep(id=SPEAK_DONE, machine="speak", closes=("codes",)),
 )

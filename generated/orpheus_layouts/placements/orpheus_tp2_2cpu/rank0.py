@@ -127,14 +127,14 @@ class Rank0(Rank):
         self.speak_ids.release(slot)
         self.speak_token.release(slot)
 
-    # machine speak, state begin                                              specs/orpheus.mstar:60
+    # machine speak, state begin                                              specs/orpheus.mstar:61
 
     def speak_begin_encode(self, job: Job) -> None:
         """ids = frontend.encode(prompt, voice)"""
         ids = self.frontend.encode(job.input("prompt"), job.options["voice"])
         self.speak_ids.set(job, ids)
 
-    # walk start                                                              specs/orpheus.mstar:45
+    # walk start                                                              specs/orpheus.mstar:46
 
     def speak_begin_start_prepare(self, b: Batch) -> None:
         self.lm.grow(b, self.speak_ids.lengths(b))
@@ -147,7 +147,7 @@ class Rank0(Rank):
         more = b.more(token != EOS)  # while token != eos
         self.codes.append(b, token, where=more)  # send codes <- token
 
-    # walk decode, one pass of its loop: region decode.0                      specs/orpheus.mstar:50
+    # walk decode, one pass of its loop: region decode.0                      specs/orpheus.mstar:51
 
     def speak_decode_pass_prepare(self, b: Batch) -> None:
         self.lm.grow(b, 1)
@@ -160,7 +160,7 @@ class Rank0(Rank):
         more = b.more(token != EOS)  # while token != eos
         self.codes.append(b, token, where=more)  # send codes <- token
 
-    # walk vocode: region vocode.0                                            specs/orpheus.mstar:54
+    # walk vocode: region vocode.0                                            specs/orpheus.mstar:55
 
     def vocoder_listen_vocode(self, b: Batch) -> None:
         """pcm = codec.decode(window); emit speech <- pcm"""
@@ -177,7 +177,7 @@ STEPS = (
         run=Rank0.speak_begin_encode,
         node="frontend",
         then=SPEAK_BEGIN_START,
-        line=61,
+        line=62,
     ),
     DeviceStep(
         id=SPEAK_BEGIN_START,
@@ -188,7 +188,7 @@ STEPS = (
         rows="packed",
         sends=(("codes", 1),),
         then=Enter("speak.decode", first=SPEAK_DECODE_PASS, otherwise=SPEAK_DONE),
-        line=45,
+        line=46,
     ),
     DeviceStep(
         id=SPEAK_DECODE_PASS,
@@ -201,7 +201,7 @@ STEPS = (
         buckets=(1, 2, 4, 8),
         sends=(("codes", 1),),
         then=Again("speak.decode", first=SPEAK_DECODE_PASS, otherwise=SPEAK_DONE),
-        line=50,
+        line=51,
     ),
     DoneStep(id=SPEAK_DONE, machine="speak", closes=("codes",)),
     DeviceStep(
@@ -216,7 +216,7 @@ STEPS = (
         drained=VOCODER_DONE,
         emits=("speech",),
         then=VOCODER_LISTEN_VOCODE,
-        line=55,
+        line=56,
     ),
     DoneStep(id=VOCODER_DONE, machine="vocoder"),
 )

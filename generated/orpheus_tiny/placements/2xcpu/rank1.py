@@ -62,7 +62,7 @@ class Rank1(Rank):
         """Give back all that a request holds on this rank: on finish, cancel and error."""
         self.codes.release(slot)
 
-    # walk vocode: region vocode.0                                            specs/orpheus.mstar:54
+    # walk vocode: region vocode.0                                            specs/orpheus.mstar:55
 
     def vocoder_listen_vocode(self, b: Batch) -> None:
         """pcm = codec.decode(window); emit speech <- pcm"""
@@ -85,7 +85,7 @@ STEPS = (
         drained=VOCODER_DONE,
         emits=("speech",),
         then=VOCODER_LISTEN_VOCODE,
-        line=55,
+        line=56,
     ),
     DoneStep(id=VOCODER_DONE, machine="vocoder"),
 )

@@ -310,6 +310,7 @@ class Rank0(Rank):
 
     def think_prefill_enter(self, b: Batch) -> None:
         """Keep what the next step reads"""
+        token_there = b.full(False, "bool")
 
     def think_prefill_is_text(self, slot: int) -> bool:
         """part is text"""
@@ -360,6 +361,7 @@ class Rank0(Rank):
 
     def think_prefill_then(self, b: Batch) -> None:
         """Keep what the next step reads"""
+        token_there = b.full(True, "bool")
 
     def think_prefill_is_audio(self, slot: int) -> bool:
         """part is audio"""
@@ -485,6 +487,7 @@ class Rank0(Rank):
 
     def think_prefill_then_2(self, b: Batch) -> None:
         """Keep what the next step reads"""
+        token_there = b.full(True, "bool")
 
     def think_prefill_is_image(self, slot: int) -> bool:
         """part is image"""
@@ -627,6 +630,7 @@ class Rank0(Rank):
 
     def think_prefill_then_3(self, b: Batch) -> None:
         """Keep what the next step reads"""
+        token_there = b.full(True, "bool")
 
     def think_prefill_video(self, job: Job) -> None:
         """before, before_at, px, places, span, at, after, after_at = frontend.video(v, part.role,
@@ -763,6 +767,7 @@ class Rank0(Rank):
 
     def think_prefill_then_4(self, b: Batch) -> None:
         """Keep what the next step reads"""
+        token_there = b.full(True, "bool")
 
     # walk thinker_decode                                                 specs/qwen3_omni.mstar:211
 
@@ -840,7 +845,7 @@ STEPS = (
             first=THINK_PREFILL_IS_TEXT,
             otherwise=THINK_PREFILL_MARK_PROMPT_END,
         ),
-        line=256,
+        line=254,
     ),
     BranchStep(
         id=THINK_PREFILL_IS_TEXT,
