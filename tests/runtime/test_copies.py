@@ -1,14 +1,22 @@
 """Ranks of any numbers, and ranks that exist several times: who takes a request."""
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mstarc_runtime.assembly import RunSettings
+from mstarc_runtime.launch import LocalRanks, run_until_done
+from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.plan_api import Admission, Builder, HopStep, Rank, Step
+from mstarc_runtime.request import Asked, prepare
 from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK
-from tests.runtime.rig import Collected, Rig
+from mstarc_runtime.weights.progress import PlainProgress
+from tests.runtime.plan_folder import seal, write_plan
+from tests.runtime.rig import Collected, Rig, nowhere
 from tests.runtime.test_ranks import LEFT, MACHINES, RIGHT, Adder, Host, Left, Right, check_answer
 
 
@@ -42,7 +50,7 @@ def make_rig(
 ) -> Rig:
     class Here(Left):
         def build(self, b: Builder) -> None:
-            super().build(Outboxes(b, numbers[1]))  # type: ignore[arg-type]
+            super().build(Outboxes(b, numbers[1]))
 
     ranks: list[tuple[type[Rank], Sequence[Step]]] = [
         (Here, renamed(LEFT, numbers)),
@@ -125,3 +133,35 @@ def test_a_cancelled_request_leaves_nothing_on_any_copy() -> None:
         for _, kept in made[2:]:
             check_answer(kept, 9, 2)
         rig.check_clean()
+
+
+def test_two_processes_may_share_a_device(tmp_path: Path) -> None:
+    heard: list[Any] = []
+    for shares in (False, True):
+        folder = write_plan("orpheus", tmp_path / str(shares))
+        path = folder / "placements" / "2xcpu" / "placement.json"
+        content = json.loads(path.read_text())
+        if shares:
+            content["devices"] = [{"device": 4, "kind": "cpu"}]
+            content["processes"] = [
+                {"process": rank, "rank": rank, "copy": 0, "device": 4, "module": f"rank{rank}"}
+                for rank in (0, 1)
+            ]
+        path.write_text(json.dumps(content))
+        seal(folder)
+        plan = load_plan(folder)
+        placement = load_placement(plan, "2xcpu")
+        assert placement.devices == ({4: "cpu"} if shares else {0: "cpu", 1: "cpu"})
+        ranks = LocalRanks(
+            plan,
+            placement,
+            settings=RunSettings(cache_dir=tmp_path, threads=1),
+            progress=PlainProgress(nowhere()),
+        )
+        asked = Asked(inputs={"prompt": "hello"}, options={"max_tokens": 40})
+        made = Collected()
+        ranks.conductor.submit(prepare(plan, asked), made)
+        run_until_done(ranks)
+        ranks.close()
+        heard.append(made.values["speech"])
+    assert heard[0] == heard[1]

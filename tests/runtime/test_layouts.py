@@ -8,9 +8,16 @@ import pytest
 
 from mstarc_runtime.launch import LocalRanks, run_until_done
 from tests.runtime.rig import Collected
-from tests.support.layout_runs import MODELS, compile_layouts, in_process, requests_of
+from tests.support.layout_runs import (
+    MODELS,
+    compile_layouts,
+    in_process,
+    random_layout,
+    requests_of,
+)
 
 COUNT = 8
+RANDOM = 6
 
 
 def snapshot(ranks: LocalRanks) -> list[Any]:
@@ -18,32 +25,39 @@ def snapshot(ranks: LocalRanks) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_requests_that_are_cancelled_leave_nothing_on_any_layout(name: str, tmp_path: Path) -> None:
-    plan = compile_layouts(name, tmp_path / "plan")
+def test_any_layout_answers_alike_and_cancelled_requests_leave_nothing(
+    name: str, tmp_path: Path
+) -> None:
+    # Parts of a group wait for one another: they are processes, or threads.
+    layouts = {key: groups for key, groups in MODELS[name].layouts.items() if "tp2" not in key}
+    layouts |= {f"random_{seed}": random_layout(name, seed) for seed in range(RANDOM)}
+    plan = compile_layouts(name, tmp_path / "plan", layouts)
+    expected = run(tmp_path, plan, name, "one", cancels=False)
+    for layout in layouts:
+        made = run(tmp_path, plan, name, layout, cancels=True)
+        for index, (one, other) in enumerate(zip(made, expected, strict=True)):
+            if index % 2 == 0:
+                assert (one.values, one.texts) == (other.values, other.texts), layout
+
+
+def run(folder: Path, plan: Any, name: str, layout: str, *, cancels: bool) -> list[Collected]:
+    """What requests make, every other one being cancelled at some time."""
     requests = requests_of(name)[:COUNT]
-    expected: list[Collected] = []
-    for layout in MODELS[name].layouts:
-        if "tp2" in layout:
-            continue  # parts of a group wait for one another: they are processes, or threads
-        with in_process(plan, layout.replace(" ", "_"), tmp_path) as ranks:
-            before = snapshot(ranks)
-            made = [Collected() for _ in requests]
-            numbers = [
-                ranks.conductor.submit(request, listener)
-                for request, listener in zip(requests, made, strict=True)
-            ]
-            expected = expected or made
-            random = Random(len(layout))
-            for number in numbers[1::2] if expected is not made else ():
-                for _ in range(random.randint(0, 12)):
-                    ranks.turn()
-                ranks.conductor.cancel(number)
-            run_until_done(ranks)
-            for _ in range(20):
+    random = Random(layout)
+    with in_process(plan, layout, folder) as ranks:
+        before = snapshot(ranks)
+        made = [Collected() for _ in requests]
+        numbers = [
+            ranks.conductor.submit(request, listener)
+            for request, listener in zip(requests, made, strict=True)
+        ]
+        for number in numbers[1::2] if cancels else ():
+            for _ in range(random.randint(0, 12)):
                 ranks.turn()
-            assert snapshot(ranks) == before, layout
-            for index, (one, other) in enumerate(zip(made, expected, strict=True)):
-                assert one.is_over
-                assert one.failure is None
-                if index % 2 == 0:
-                    assert (one.values, one.texts) == (other.values, other.texts), layout
+            ranks.conductor.cancel(number)
+        run_until_done(ranks)
+        for _ in range(20):
+            ranks.turn()
+        assert snapshot(ranks) == before, layout
+    assert all(one.is_over and one.failure is None for one in made)
+    return made

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -133,18 +134,34 @@ TINY: tuple[Tiny, ...] = (
         },
     ),
 )
+# The nodes of each, and the walks that may be on ranks of their own.
+_WALKS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "orpheus": {"frontend": (), "lm": ("start", "decode"), "codec": ()},
+    "bagel": {
+        **dict.fromkeys(("frontend", "vit_encoder", "vae_encoder", "vae_decoder", "guide"), ()),
+        "llm": ("prefill_text", "prefill_vit", "prefill_vae", "decode", "image_gen_cfg"),
+    },
+    "qwen3_omni": {
+        **dict.fromkeys(("frontend", "audio_encoder", "vision_encoder"), ()),
+        "thinker": ("prefill_text", "prefill_audio", "prefill_vision", "thinker_decode"),
+        "talker": ("talker_prefill", "talker_last_prefill", "talker_decode"),
+        **dict.fromkeys(("predictor", "code2wav"), ()),
+    },
+}
 MODELS = {tiny.name: tiny for tiny in TINY}
 
 
-def compile_layouts(name: str, folder: Path) -> LoadedPlan:
-    """The model's plan for all its layouts."""
+def compile_layouts(
+    name: str, folder: Path, layouts: Mapping[str, Groups] | None = None
+) -> LoadedPlan:
+    """The model's plan for its layouts, or for others."""
     spec = SPECS_BY_NAME[name]
     outcome = driver.compile_spec(
         spec.source,
         CompileOptions(
             deployments=tuple(
                 SourceFile(path=f"{layout.replace(' ', '_')}.yaml", text=_deployment(name, groups))
-                for layout, groups in MODELS[name].layouts.items()
+                for layout, groups in (layouts or MODELS[name].layouts).items()
             ),
             sizes=spec.sizes,
         ),
@@ -152,6 +169,23 @@ def compile_layouts(name: str, folder: Path) -> LoadedPlan:
     assert outcome.files is not None, [found.message for found in outcome.diagnostics]
     write_plan(outcome.files, folder)
     return load_plan(folder)
+
+
+def random_layout(name: str, seed: int) -> Groups:
+    """Nodes anywhere, their walks apart; the same for the same seed."""
+    random = Random(f"{name} {seed}")
+    ranks = random.choice(((0, 1), (0, 1, 2), (2, 3, 5)))
+    made: list[tuple[str, str, Mapping[str, Any]]] = []
+    for node, walks in _WALKS[name].items():
+        if not walks or random.random() < 0.2:
+            made.append((node, str(random.choice(ranks)), {}))
+            continue
+        placed: dict[int, list[str]] = {}
+        for walk in walks:
+            placed.setdefault(random.choice(ranks), []).append(walk)
+        for rank, chosen in placed.items():
+            made.append((node, str(rank), {"graph_walks": f"[{', '.join(chosen)}]"}))
+    return tuple(made)
 
 
 def requests_of(name: str) -> list[PreparedRequest]:
