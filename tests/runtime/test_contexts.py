@@ -18,7 +18,7 @@ from mstarc_runtime.engine.kv_cache import (
 from mstarc_runtime.engine.options import OptionTable
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.layout import CacheLayout
-from mstarc_runtime.plan_api import DeviceStep
+from mstarc_runtime.plan_api import DeviceStep, Sampler
 
 CPU = torch.device("cpu")
 
@@ -50,7 +50,7 @@ def engine() -> KVEngine:
         cross={},
     )
     cache = KVCache(layout, dtype=torch.float32, device=CPU)
-    states = sampler_states((GREEDY,), slots=2, vocab=4, device=CPU, captured=False)
+    states = sampler_states("lm", (GREEDY,), slots=2, vocab=4, device=CPU, captured=False)
     return KVEngine(
         name="lm",
         module=Attending(),
@@ -132,3 +132,15 @@ def test_positions_move_by_what_a_call_says() -> None:
     assert packed(lm, "read", [1.0, 1.0, 1.0], advance=1)[1] == [0, 0, 0] * 2
     assert packed(lm, "read", [1.0], advance=[5, 7])[1] == [1, 1]
     assert packed(lm, "read", [1.0])[1] == [6, 8]
+
+
+def test_nodes_with_one_seed_draw_apart() -> None:
+    samplers = (Sampler(temperature=1.0), Sampler(name="words", temperature=1.0))
+    streams = {
+        state.stream
+        for node in ("thinker", "talker", "predictor")
+        for state in sampler_states(
+            node, samplers, slots=1, vocab=4, device=CPU, captured=False
+        ).values()
+    }
+    assert len(streams) == 6

@@ -115,7 +115,12 @@ class _NodeBench:
             backend=reference_attention(cache),
             kv_heads=kv["heads"],
             samplers=sampler_states(
-                samplers, slots=self.slots, vocab=vocab, device=self.device, captured=False
+                self.node["name"],
+                samplers,
+                slots=self.slots,
+                vocab=vocab,
+                device=self.device,
+                captured=False,
             ),
             settings=samplers,
             ops=op_plans(

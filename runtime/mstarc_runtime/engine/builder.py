@@ -163,6 +163,7 @@ class RankBuilder:
             shard=shard,
             kv_heads=heads,
             samplers=sampler_states(
+                name,
                 samplers,
                 slots=settings.slots,
                 vocab=vocab,

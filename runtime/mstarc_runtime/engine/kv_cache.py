@@ -6,6 +6,7 @@ for a bucket, capturable; calls that follow one another have a row each) or pack
 reads is attended beside its own rows, and nothing of them stays.
 """
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -310,12 +311,14 @@ def op_plans(
 def sampler_states(
     samplers: Sequence[Sampler],
     *,
+    node: str,
     slots: int,
     vocab: int,
     device: torch.device,
     captured: bool,
 ) -> dict[str, SamplerState]:
-    """The samplers of a node; each has a stream of draws of its own."""
+    """The samplers of a node; each has a stream of draws of its own, whatever seed it shares."""
+    first = zlib.crc32(node.encode()) >> 1
     return {
         sampler.name: SamplerState(
             slots=slots,
@@ -327,7 +330,7 @@ def sampler_states(
             ranked=sampler.top_k != 0,
             allow=_allowed(sampler, vocab),
         )
-        for stream, sampler in enumerate(samplers)
+        for stream, sampler in enumerate(samplers, first)
     }
 
 
