@@ -303,7 +303,7 @@ def test_cancelling_anywhere_leaves_nothing_and_touches_nobody(
     rig = make_rig(slots=2)
     _, victim = rig.submit(passes=9, walks=2, length=4)
     number, cancelled = rig.submit(passes=passes, walks=3, length=6)
-    parts = [*rig.workers, rig.conductor]
+    parts: list[Any] = [*rig.workers, rig.conductor]
     for index in [*order, *([0, 1, 2] * 20)][:turns]:
         parts[index].turn()
     was_over = cancelled.is_over
