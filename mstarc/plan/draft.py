@@ -76,8 +76,8 @@ class Draft:
     mark: tuple[str, str] | None = None
     then: Edge | None = None
     test: Expr | None = None
-    yes: Label | None = None
-    no: Label | None = None
+    yes: "Label | LoopEdge | None" = None
+    no: "Label | LoopEdge | None" = None
     text: str = ""
     # Nothing joins it: what it computes is as large as one request says.
     alone: bool = False
@@ -170,7 +170,7 @@ class Drafting:
                 continue
             others = [draft.yes, draft.no, draft.drained, draft.last]
             others += [then.first, then.otherwise] if isinstance(then, LoopEdge) else []
-            if any(label is not None and self._is_here(label) for label in others):
+            if any(isinstance(label, Label) and self._is_here(label) for label in others):
                 return False
         # A mark or a join leads to one place, whichever pass it is.
         alone = ("done", "mark", "join")

@@ -31,6 +31,7 @@ from mstarc.ir.graph import (
     MarkStream,
     Match,
     Parallel,
+    Parameter,
     Program,
     Pull,
     Release,
@@ -136,7 +137,8 @@ class Flattener:
 
     def _set_absent(self) -> None:
         """What only some passes set is not there in the beginning, and says so until it is."""
-        unset = [value for value in self.machine.registers if isinstance(value.type, OptionalType)]
+        given = self._given_or_none()
+        unset = [value for value in self.machine.registers if value.name in given]
         scope = Scope(Place(machine=self.machine.name, state=self.machine.states[0].name), "")
         for value in unset:
             there = self.define(Value(name=f"{value.name}.there", type=TensorType("bool")), scope)
@@ -144,6 +146,23 @@ class Flattener:
             self.hints[there] = f"{value.name}_there"
         pairs: list[tuple[str, Expr]] = [(self.optional[v.name], Const(False)) for v in unset]
         self.move(pairs, scope, self.machine.span)
+
+    def _given_or_none(self) -> set[str]:
+        """Registers that may be none where an op or a walk is given them, which takes that."""
+        optional = {v.name for v in self.machine.registers if isinstance(v.type, OptionalType)}
+        found: set[str] = set()
+        for statement in (s for state in self.machine.states for s in statements_of(state.body)):
+            wanted: tuple[Value | Parameter, ...] = ()
+            if isinstance(statement, Call):
+                wanted = self.signatures.ops[statement.node, statement.op].parameters
+            elif isinstance(statement, Run):
+                wanted = self.walks[statement.walk].parameters
+            if isinstance(statement, Call | Run):
+                for argument, parameter in zip(statement.arguments, wanted, strict=True):
+                    takes_none = isinstance(parameter.type, OptionalType)
+                    if takes_none and isinstance(argument, Local):
+                        found.add(argument.name)
+        return found & optional
 
     def _set_present(self, statement: Statement, scope: Scope) -> None:
         """A statement has set values of the machine that may be none: they are there."""

@@ -9,7 +9,7 @@ from mstarc.diagnostics import InternalError
 from mstarc.ir.decisions import Placement, Region
 from mstarc.ir.graph import Program
 from mstarc.plan.actions import CallOp, PullItem
-from mstarc.plan.draft import Draft, Goto, Label
+from mstarc.plan.draft import Draft, Goto, Label, LoopEdge
 from mstarc.plan.flatten import Flattener
 from mstarc.plan.holdings import Holdings, rank_plan
 from mstarc.plan.hops import Way, way
@@ -118,10 +118,13 @@ class Numbering:
             case Goto(target):
                 return self._to(draft, target, flow)
             case edge:
-                first, otherwise = (
-                    self._to(draft, label, flow) for label in (edge.first, edge.otherwise)
-                )
-                return LoopTarget(kind=edge.kind, loop=edge.loop, first=first, otherwise=otherwise)
+                return self._edge(draft, edge, flow)
+
+    def _edge(self, draft: Draft, edge: Label | LoopEdge, flow: MachineFlow) -> Target:
+        if isinstance(edge, Label):
+            return self._to(draft, edge, flow)
+        first, otherwise = (self._to(draft, label, flow) for label in (edge.first, edge.otherwise))
+        return LoopTarget(kind=edge.kind, loop=edge.loop, first=first, otherwise=otherwise)
 
     def _step(self, draft: Draft, flow: MachineFlow) -> Step:
         name, number = flow.names[draft], self.ids[draft]
@@ -165,8 +168,8 @@ class Numbering:
                 line=draft.line,
                 test=draft.test,
                 text=draft.text,
-                yes=self._to(draft, draft.yes, flow),
-                no=self._to(draft, draft.no, flow),
+                yes=self._edge(draft, draft.yes, flow),
+                no=self._edge(draft, draft.no, flow),
             )
         return self._run_step(draft, flow, section)
 

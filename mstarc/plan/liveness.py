@@ -21,7 +21,7 @@ from mstarc.plan.actions import (
     uses_of,
     without_empty,
 )
-from mstarc.plan.draft import Draft, Goto, Label
+from mstarc.plan.draft import Draft, Goto, Label, LoopEdge
 from mstarc.plan.signatures import where_there
 
 Names = frozenset[str]
@@ -54,22 +54,46 @@ class Flow:
             del self._bound[name]
             self._forward[name] = label
 
+    def turn_back(self, draft: Draft) -> None:
+        """Take out a step that only leads into a loop, or back: what led to it does that itself.
+
+        Nothing changes where something else leads to it than a step or a choice of its rank.
+        """
+        edge = draft.then
+        assert isinstance(edge, LoopEdge)
+        before = [other for other in self.drafts if draft in self.targets(other)]
+        if not before or not all(self._may_turn(other, draft) for other in before):
+            return
+        for other in before:
+            if isinstance(other.then, Goto) and self.at(other.then.target) is draft:
+                other.then = edge
+            if isinstance(other.yes, Label) and self.at(other.yes) is draft:
+                other.yes = edge
+            if isinstance(other.no, Label) and self.at(other.no) is draft:
+                other.no = edge
+        self.drafts.remove(draft)
+
+    def _may_turn(self, other: Draft, draft: Draft) -> bool:
+        if other is draft or other.rank != draft.rank or other.inside != draft.inside:
+            return False
+        fixed = [other.drained, other.last, *other.branches]
+        for edge in (other.then, other.yes, other.no):
+            fixed += [edge.first, edge.otherwise] if isinstance(edge, LoopEdge) else []
+        if any(label is not None and self.at(label) is draft for label in fixed):
+            return False
+        return other.kind in ("device", "host", "branch")
+
     def targets(self, draft: Draft) -> list[Draft]:
         """Where rows of a step may go, each once."""
-        labels: list[Label | None] = [
-            draft.drained,
-            draft.last,
-            draft.yes,
-            draft.no,
-            *draft.branches,
-        ]
-        match draft.then:
-            case None:
-                pass
-            case Goto(target):
-                labels.append(target)
-            case edge:
-                labels += [edge.first, edge.otherwise]
+        labels: list[Label | None] = [draft.drained, draft.last, *draft.branches]
+        for edge in (draft.yes, draft.no, draft.then):
+            match edge:
+                case Goto(target):
+                    labels.append(target)
+                case LoopEdge(first=first, otherwise=otherwise):
+                    labels += [first, otherwise]
+                case label:
+                    labels.append(label)
         return list(dict.fromkeys(self.at(label) for label in labels if label is not None))
 
     def solve(self) -> None:

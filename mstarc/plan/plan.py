@@ -229,8 +229,8 @@ class BranchPlan:
     line: int
     test: Expr
     text: str
-    yes: int
-    no: int
+    yes: Target
+    no: Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mstarc.analysis.bounds import upper_bound
 from mstarc.ir.graph import Machine, Program
-from mstarc.plan.draft import Draft, Goto
+from mstarc.plan.draft import Draft, Goto, Label, LoopEdge
 from mstarc.plan.flatten import Flattener
 from mstarc.plan.hops import Hops
 from mstarc.plan.lanes import lanes_of
@@ -55,7 +55,7 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
         _attributes(program),
     )
     apply_names(flow.drafts, {name: names[group][0] for name, group in merged.items()})
-    _drop_empty(flow)
+    _drop_empty(flow, flattener.state_labels[flattener.machine.states[0].name])
     flow.solve()
 
     bounds = {
@@ -117,10 +117,15 @@ def _attributes(program: Program) -> frozenset[str]:
     return frozenset(map(attribute, names))
 
 
-def _drop_empty(flow: Flow) -> None:
-    """Steps that do nothing any more are stepped over."""
+def _drop_empty(flow: Flow, start: Label) -> None:
+    """Steps that do nothing any more are stepped over; a machine begins with one in any case."""
     for draft in list(flow.drafts):
         if draft.kind == "device" and not draft.actions and isinstance(draft.then, Goto):
             if draft.reads or flow.at(draft.then.target) is draft:
                 continue
             flow.skip(draft, draft.then.target)
+    first = flow.at(start)
+    for draft in list(flow.drafts):
+        is_empty = draft.kind == "device" and not draft.actions and not draft.reads
+        if is_empty and isinstance(draft.then, LoopEdge) and draft is not first:
+            flow.turn_back(draft)

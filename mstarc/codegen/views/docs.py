@@ -95,7 +95,10 @@ def step_words(step: Step, names: Mapping[int, str]) -> list[str]:
     """What a step does, statement by statement."""
     match step:
         case RunStep():
-            return [*_statements(step.actions), *_ahead(step.actions)] or ["keeps its values"]
+            done = [*_statements(step.actions), *_ahead(step.actions)]
+            if not done and isinstance(step.then, LoopTarget) and step.then.kind == "enter":
+                return [f"into {step.then.loop}"]
+            return done or ["keeps its values"]
         case BranchPlan() | MarkPlan() | SpreadPlan() | JoinPlan():
             return [step.text]
         case HopPlan(rank=rank, step=target):

@@ -292,7 +292,9 @@ class _Drawer:
             if isinstance(target, HopPlan):
                 pending.append((target.step, target))
             elif isinstance(target, BranchPlan):
-                pending += [(target.yes, hop), (target.no, hop)]
+                for edge in (target.yes, target.no):
+                    ends = (edge,) if isinstance(edge, int) else (edge.first, edge.otherwise)
+                    pending += [(end, hop) for end in ends]
             elif isinstance(target, SpreadPlan):
                 pending += [(branch, hop) for branch in target.branches]
             elif isinstance(target, JoinPlan | MarkPlan):

@@ -197,8 +197,8 @@ class _RankWriter:
                         f"id={self.constants[step.id]}",
                         f"name={pyrepr(step.name)}",
                         f"test={self.class_name}.{_method(step)}",
-                        f"yes={self.constants[step.yes]}",
-                        f"no={self.constants[step.no]}",
+                        f"yes={self._target(step.yes)}",
+                        f"no={self._target(step.no)}",
                         f"line={step.line}",
                     ],
                 )
