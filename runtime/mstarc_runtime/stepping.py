@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mstarc_runtime.ahead import Ahead
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.kv_cache import KVEngine
 from mstarc_runtime.grouping import GroupLost
@@ -22,7 +23,7 @@ from mstarc_runtime.scheduler import Group, Station
 from mstarc_runtime.streaming.chunks import Chunk
 from mstarc_runtime.streaming.outbox import Outbox
 from mstarc_runtime.streaming.ring import Ring
-from mstarc_schedule.batching import bucket_of, take_packed
+from mstarc_schedule.batching import bucket_of, take_alike, take_packed
 
 if TYPE_CHECKING:
     from mstarc_runtime.worker import Worker
@@ -38,6 +39,7 @@ class Stepper:
         self._prepared = 0
         self.landing = Landing(worker)
         self._host = HostStepper(worker, self.targets, self.landing)
+        self.ahead = Ahead(self, is_used=worker.device.type != "cpu")
 
     def run(self, station: Station) -> None:
         if isinstance(station.step, HostStep):
@@ -45,6 +47,7 @@ class Stepper:
         elif station.is_resident:
             self._run_group(station, station.step)
         else:
+            self.ahead.make_way(station.step.nodes)
             self._run_ready(station, station.step)
 
     # A resident group
@@ -55,12 +58,16 @@ class Stepper:
             station.next_group() if len(station.groups) != 1 or station.ready else station.groups[0]
         )
         batch = group.batch
+        if not self.ahead.is_for(group):
+            # Before the batch is bound to other rows: groups of a size share it.
+            self.ahead.make_way(step.nodes)
         if (
             group.calm <= 0
             or group.generation != worker.generation
             or batch is None
             or (station.ready and group.slots.size < station.most)
         ):
+            self.ahead.give_back()
             batch = self._settle(station, step, group)
             if batch is None:
                 return
@@ -68,7 +75,7 @@ class Stepper:
             # Another group may have had the batch since.
             batch.bind(group.slots)
             batch.allow_all()
-        if not self._prepare(station, batch):
+        if not self.ahead.take(group, batch) and not self._prepare(station, batch):
             return
         try:
             worker.executor.run(worker.rank, batch)
@@ -77,13 +84,16 @@ class Stepper:
         except Exception as error:
             self._run_alone(station, batch, error)
             return
-        batch.read_back()
+        batch.begin_read_back()
+        self.ahead.prepare(group, batch)
+        batch.end_read_back()
         if group.calm > 0 and batch.flags_are_expected():
             assert station.left is not None
             station.left.add(group.slots, -1)
             has_room = self.landing.land_calm(group, batch)
             group.calm = group.calm - 1 if has_room else 0
             return
+        self.ahead.give_back()
         self._land_group(station, group, batch)
 
     def _settle(self, station: Station, step: DeviceStep, group: Group) -> StepBatch | None:
@@ -189,7 +199,8 @@ class Stepper:
 
     def _land_ready(self, station: Station, step: DeviceStep, batch: StepBatch) -> None:
         worker = self._worker
-        batch.read_back()
+        batch.begin_read_back()
+        batch.end_read_back()
         station.shaped_by = tuple(sorted(batch.stacked_from))
         station.packed_by = tuple(sorted(batch.packed_from))
         flags = batch.host_flags().copy()
@@ -212,9 +223,9 @@ class Stepper:
                 station.blocked.add(slot)
         rows = able[: self._together(station, step, able)]
         if station.most > 1 and step.rows == "shaped" and rows:
-            first = self._shape(station, step, rows[0])
-            rows = [slot for slot in able if self._shape(station, step, slot) == first]
-            rows = rows[: station.most] if station.shaped_by is not None else rows[:1]
+            shapes = [self._shape(station, step, slot) for slot in able]
+            most = station.most if station.shaped_by is not None else 1
+            rows = [able[index] for index in take_alike(shapes, most)]
         station.ready = [slot for slot in able if slot not in rows]
         return rows
 
@@ -287,20 +298,25 @@ class Stepper:
             batch.set_passes(loop, self._worker.parts.passes[loop].numbers(batch.slots))
         if step.prepare is None:
             return True
-        batch.growth.clear()
-        batch.contexts.clear()
         try:
-            step.prepare(self._worker.rank, batch)
+            self.grow(batch)
         except OutOfPages:
-            self._shrink(batch)
+            self.shrink(batch)
             self._starve(station, batch)
             return False
         except ContextError as error:
-            self._shrink(batch)
+            self.shrink(batch)
             self._retreat(station, batch)
             self._worker.fail(error.slot, error, step)
             return False
         return True
+
+    def grow(self, batch: StepBatch) -> None:
+        """Runs the step's `prepare`. Raises OutOfPages or ContextError; then `shrink`."""
+        assert batch.step.prepare is not None
+        batch.growth.clear()
+        batch.contexts.clear()
+        batch.step.prepare(self._worker.rank, batch)
 
     def _starve(self, station: Station, batch: StepBatch) -> None:
         """The youngest request waits for pages; the others try again at once."""
@@ -319,7 +335,8 @@ class Stepper:
         station.running.difference_update(rows)
         station.ready[:0] = rows
 
-    def _shrink(self, batch: StepBatch) -> None:
+    def shrink(self, batch: StepBatch) -> None:
+        """Takes back what `grow` has counted."""
         for name in batch.step.nodes:
             engine = self._worker.parts.kv.get(name)
             if isinstance(engine, KVEngine):
@@ -329,7 +346,7 @@ class Stepper:
         """A run failed: takes back what it did, and finds out whose row failed."""
         worker, step = self._worker, batch.step
         slots = batch.slots
-        self._shrink(batch)
+        self.shrink(batch)
         self._restore(step, batch)
         group = next((g for g in station.groups if g.slots is slots), None)
         if group is not None:
@@ -362,7 +379,7 @@ class Stepper:
             except GroupLost:
                 raise
             except Exception as own:
-                self._shrink(alone)
+                self.shrink(alone)
                 self._restore(step, alone)
                 station.running.discard(slot)
                 worker.fail(slot, own, step)

@@ -217,6 +217,7 @@ class Worker:
         self.mailbox.send(CONDUCTOR, MachineDone(self.plan.rank, slot, request, machine))
 
     def drop_rows(self, slot: int) -> None:
+        self.stepper.ahead.give_back()
         self.scheduler.drop(slot)
         self.mover.forget(slot)
         self.generation += 1

@@ -73,6 +73,8 @@ class StepBatch:
         self.packed_lengths: list[int] | None = None
         self.growth: dict[tuple[str, str], list[int]] = {}
         self.contexts: dict[Any, Any] = {}
+        # Whether preparing the step forks or empties contexts, once it was prepared.
+        self.moves_contexts = False
         self.stacked_from: set[str] = set()
         self.packed_from: set[str] = set()
         self.tests_loop = False
@@ -88,6 +90,7 @@ class StepBatch:
             self.flags if self._is_host else torch.zeros_like(self.flags, device="cpu").pin_memory()
         )
         self._host_flags: NDArray[np.bool_] = self._flags_copy.numpy()
+        self._has_come = None if self._is_host else torch.cuda.Event()
         self._copies: dict[int, Tensor] = {}
         self._indices: dict[tuple[str, int], Tensor] = {}
         self._views: list[NDArray[Any]] | None = None
@@ -344,9 +347,9 @@ class StepBatch:
         """[size, COLUMNS]"""
         return self._host_flags[: self.size]
 
-    def read_back(self) -> None:
-        """Brings the flags and what must leave the device to the host, waiting once."""
-        if self._is_host:
+    def begin_read_back(self) -> None:
+        """Asks for the flags, and for what must leave the device, behind the step."""
+        if self._has_come is None:
             return
         self._flags_copy.copy_(self.flags, non_blocking=True)
         for effect in self.effects:
@@ -356,10 +359,15 @@ class StepBatch:
                 for tensor in (effect.values, effect.marks):
                     if tensor is not None:
                         self._copy_out(tensor)
-        torch.cuda.current_stream(self.device).synchronize()
+        self._has_come.record(torch.cuda.current_stream(self.device))
+
+    def end_read_back(self) -> None:
+        """Waits until it has come."""
+        if self._has_come is not None:
+            self._has_come.synchronize()
 
     def on_host(self, value: Tensor) -> Tensor:
-        """An effect's value after `read_back`: [as on the device], to be copied before the next."""
+        """An effect's value once it has come: [as on the device], to be copied before the next."""
         return value if self._is_host else self._copies[id(value)]
 
     def output_frames(self) -> list[bytes]:

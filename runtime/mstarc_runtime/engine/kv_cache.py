@@ -137,6 +137,7 @@ class KVEngine:
         target_index: Index = None,
     ) -> None:
         """Lets `target` hold what `source` holds, copy-on-write."""
+        batch.moves_contexts = True
         for row, slot in enumerate(batch.slot_list):
             sources = self.arrays.names(slot, source, source_index, row)
             targets = self.arrays.names(slot, target, target_index, row)
@@ -147,6 +148,7 @@ class KVEngine:
 
     def clear(self, batch: StepBatch, context: str, index: Index = None) -> None:
         """Empties a context."""
+        batch.moves_contexts = True
         for row, slot in enumerate(batch.slot_list):
             for name in self.arrays.names(slot, context, index, row):
                 self.cache.release(slot, name)
@@ -309,9 +311,9 @@ def op_plans(
 
 
 def sampler_states(
+    node: str,
     samplers: Sequence[Sampler],
     *,
-    node: str,
     slots: int,
     vocab: int,
     device: torch.device,
