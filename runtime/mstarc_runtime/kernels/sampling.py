@@ -44,7 +44,8 @@ def _mix(x):
 @triton.jit
 def _uniform(seed, stream, counter):
     """`layers.counter_hash.uniform`, as f64."""
-    x = _mix(_mix(_mix(seed.to(tl.uint64)) + tl.full((), stream, tl.uint64)) + counter.to(tl.uint64))
+    x = _mix(_mix(seed.to(tl.uint64)) + tl.full((), stream, tl.uint64))
+    x = _mix(x + counter.to(tl.uint64))
     return (x >> 40).to(tl.int64).to(tl.float64) * 5.9604644775390625e-08
 
 
