@@ -4,6 +4,7 @@ In a checkout they are read where they are written, from an installed wheel in `
 """
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,20 @@ def grammar_folder() -> Path:
 def specs_folder() -> Path:
     """The folder of the shipped specs, with `deployments/` and `tiny/` inside."""
     return _folder("specs", "specs")
+
+
+def spec_folders(deployment: Path) -> Iterator[Path]:
+    """Where the spec of a deployment file is looked for, in order.
+
+    Beside the file, in the folder above it, in `specs/` of the working folder, among ours.
+    """
+    seen: set[Path] = set()
+    near = list(deployment.absolute().parents)[:2]
+    for folder in (*near, Path.cwd() / "specs", specs_folder()):
+        resolved = folder.resolve()
+        if resolved not in seen and resolved.is_dir():
+            seen.add(resolved)
+            yield folder
 
 
 @cache

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 from pathlib import Path
 
-from mstarc.cli.find_spec import YAML, models_of, wanted_model
+from mstarc.cli.find_spec import YAML
 from mstarc.cli.inputs import read_source, shown_path
+from mstarc.deployment.keys import is_deployment, models_of, wanted_model
 from mstarc.diagnostics import DiagnosticSink
 from mstarc.records import dataclass
 from mstarc.source import SourceFile
 
 # What a file is for is told by its keys, so that other YAML in a folder is left alone.
-_DEPLOYMENT = re.compile(r"^(?:model|node_groups)[ \t]*:", re.MULTILINE)
 _SIZES = re.compile(r"^(?:config|weights)[ \t]*:", re.MULTILINE)
 
 
@@ -36,7 +36,7 @@ class LintFiles:
     @property
     def models(self) -> list[str]:
         """The models of the specs."""
-        return [name for entry in self.specs for name in models_of(entry.spec)]
+        return [name for entry in self.specs for name in models_of(entry.spec.text)]
 
 
 def find_files(paths: Iterable[Path], sink: DiagnosticSink) -> LintFiles:
@@ -49,12 +49,12 @@ def find_files(paths: Iterable[Path], sink: DiagnosticSink) -> LintFiles:
             continue
         if path.suffix not in YAML:
             specs.append(SpecFiles(spec=source, named=True))
-        elif asked or _DEPLOYMENT.search(source.text) or _SIZES.search(source.text):
+        elif asked or is_deployment(source.text) or _SIZES.search(source.text):
             others.append((path, source))
     found = LintFiles(specs=specs, alone=[])
     for path, source in others:
         is_sizes = _is_sizes(source)
-        wanted = path.stem if is_sizes else wanted_model(source)
+        wanted = path.stem if is_sizes else _model(source)
         owner = _owner(wanted, path, found, sink, by_name=is_sizes)
         if owner is None:
             found.alone.append(source)
@@ -80,7 +80,7 @@ def _listed(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
 
 
 def _is_sizes(source: SourceFile) -> bool:
-    return bool(_SIZES.search(source.text)) and not _DEPLOYMENT.search(source.text)
+    return bool(_SIZES.search(source.text)) and not is_deployment(source.text)
 
 
 def _owner(
@@ -88,7 +88,7 @@ def _owner(
 ) -> SpecFiles | None:
     """The spec of a model, or of a file's name: among those found, else in a folder near `path`."""
     for entry in found.specs:
-        names = (Path(entry.spec.path).stem,) if by_name else models_of(entry.spec)
+        names = (Path(entry.spec.path).stem,) if by_name else models_of(entry.spec.text)
         if wanted in names:
             return entry
     if wanted is None:
@@ -100,8 +100,13 @@ def _owner(
             if any(entry.spec.path == shown_path(candidate) for entry in found.specs):
                 continue
             source = read_source(candidate, sink)
-            if source is not None and (by_name or wanted in models_of(source)):
+            if source is not None and (by_name or wanted in models_of(source.text)):
                 entry = SpecFiles(spec=source, named=False)
                 found.specs.append(entry)
                 return entry
     return None
+
+
+def _model(deployment: SourceFile) -> str | None:
+    wanted = wanted_model(deployment)
+    return None if wanted is None else wanted[0]

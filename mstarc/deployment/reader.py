@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from mstarc.deployment.catalog import CATALOG, DeviceKind, Devices, parse_devices
 from mstarc.deployment.idle import report_idle
+from mstarc.deployment.keys import BACKENDS, GROUP, KV_CACHE, RESOURCES, TOP
 from mstarc.deployment.model import Deployment, Group, Kwarg, Named, Number
 from mstarc.deployment.nodes import read_root
 from mstarc.deployment.sizes import ConfigValue
@@ -14,20 +15,6 @@ from mstarc.source import SourceFile, Span
 
 Found = TypeVar("Found")
 
-_TOP = (
-    "model",
-    "device_kinds",
-    "devices",
-    "max_seq_len",
-    "max_concurrent_requests",
-    "kv_cache",
-    "resources",
-    "model_kwargs",
-    "node_groups",
-)
-_GROUP = ("node_names", "ranks", "tp_size", "sp_size", "graph_walks")
-_KV_CACHE = ("max_num_pages", "page_size", "cpu_offload_pages", "flashinfer_backend")
-_BACKENDS = ("auto", "fa2", "fa3", "cudnn", "cutlass", "trtllm-gen")
 # Settings of other systems that decide nothing here: accepted, and never without a word.
 _IDLE = {
     "cpu_offload_pages": "pages stay on their device: a request without room waits for admission",
@@ -63,7 +50,7 @@ class _Reader:
         if root is None:
             self.error("MS0604", self.file.end_span, "the deployment file is empty", "")
             return None
-        top = self.mapping(root, _TOP, "a deployment")
+        top = self.mapping(root, tuple(TOP), "a deployment")
         if top is None:
             return None
         model = self.required(top, "model", root, self.named)
@@ -217,7 +204,7 @@ class _Reader:
         return groups
 
     def group(self, node: Any) -> Group | None:
-        found = self.mapping(node, _GROUP, "a node group")
+        found = self.mapping(node, tuple(GROUP), "a node group")
         if found is None:
             return None
         nodes = self.required(found, "node_names", node, self.names)
@@ -266,7 +253,7 @@ class _Reader:
         found: dict[str, Number] = {}
         places = [top["kv_cache"]] if "kv_cache" in top else []
         if "resources" in top:
-            resources = self.mapping(top["resources"][1], ("kv_cache",), "`resources`") or {}
+            resources = self.mapping(top["resources"][1], tuple(RESOURCES), "`resources`") or {}
             places.extend(resources.values())
         if len(places) > 1:
             primary = Label(span=self.span(places[1][0]), text="here under `resources` too")
@@ -275,7 +262,7 @@ class _Reader:
             self.report(twice.label(self.span(places[0][0]), "first here"))
         for _, value in places[:1]:
             for name, (key, setting) in (
-                self.mapping(value, _KV_CACHE, "`kv_cache`") or {}
+                self.mapping(value, tuple(KV_CACHE), "`kv_cache`") or {}
             ).items():
                 if name in _IDLE:
                     self.idle(name, key, setting)
@@ -288,7 +275,7 @@ class _Reader:
         if name == "cpu_offload_pages":
             right = self.rank(setting) is not None
         else:
-            right = self.one_of(setting, _BACKENDS)
+            right = self.one_of(setting, BACKENDS)
         if right:
             report_idle(name, self.span(key), _IDLE[name], self.sink)
 

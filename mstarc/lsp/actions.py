@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from mstarc.diagnostics import CATALOG, Diagnostic, Edit
+from mstarc.lint.comments import can_be_allowed
 from mstarc.lint.fixes import apply_fixes
 from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
@@ -36,7 +37,7 @@ def actions(
                     is_preferred=finding.fix.applicability == "safe",
                 )
             )
-        if finding.code.startswith("MS1"):
+        if can_be_allowed(finding.code):
             found.append(_suppression(source, finding))
     return tuple(found)
 

@@ -142,6 +142,13 @@ class Place:
             return self.read_marks(resolved)
         if last == "on":
             return self.contexts(resolved, self.called_node())
+        if self.tokens[0] == "variant" and last in ("{", ","):
+            is_in_braces = "{" in self.tokens
+            return self.items(
+                symbols.values_of("config") if is_in_braces else symbols.outputs.values()
+            )
+        if self.list_word() == "without":
+            return self.items(symbols.outputs.values())
         if self.list_word() in ("writes", "reads"):
             return self.contexts(resolved, self.own_node())
         if last == "=" and self.token(5) == "fork":

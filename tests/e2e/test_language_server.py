@@ -166,3 +166,34 @@ def test_a_mistake_of_the_client_does_not_end_the_server(opened: LspClient) -> N
     with pytest.raises(LspError):
         opened.ask("textDocument/nonsense", {})
     assert opened.at("hover", URI, place_of(ORPHEUS, "pcm = codec")) is not None
+
+
+def test_a_deployment_file_is_served(client: LspClient) -> None:
+    uri = (ROOT / "specs/deployments/mine.yaml").as_uri()
+    text = "model: orpheus\nnode_groups:\n  - node_names: [LLN, snac_decoder]\n    ranks: [0]\n"
+    client.open(uri, text)
+    while not (found := client.diagnostics(uri, 1)):
+        pass  # the first is without the spec
+    assert found[0]["code"] == "MS0608"
+    assert found[0]["range"]["start"] == {"line": 2, "character": 17}
+    where = {"textDocument": {"uri": uri}, "position": {"line": 2, "character": 24}}
+    items = client.ask("textDocument/completion", where)["items"]
+    assert {"LLM", "snac_decoder", "frontend"} <= {item["label"] for item in items}
+    assert "snac_decoder" in client.ask("textDocument/hover", where)["contents"]["value"]
+    place = client.ask("textDocument/definition", where)
+    assert place["uri"].endswith("specs/orpheus.mstar")
+    line = ORPHEUS.splitlines()[place["range"]["start"]["line"]]
+    assert line.startswith("node codec")
+    client.change(uri, (3, 11), (3, 14), "[0")
+    found = client.diagnostics(uri, 2)
+    assert [finding["code"] for finding in found] == ["MS0602"]
+    client.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
+
+
+def test_other_yaml_is_left_alone(client: LspClient) -> None:
+    uri = "file:///work/compose.yaml"
+    client.open(uri, "services:\n  web: {image: x\n")
+    where = {"textDocument": {"uri": uri}, "position": {"line": 0, "character": 2}}
+    assert client.ask("textDocument/hover", where) is None
+    assert client.ask("textDocument/documentSymbol", {"textDocument": {"uri": uri}}) == []
+    client.tell("textDocument/didClose", {"textDocument": {"uri": uri}})

@@ -1,4 +1,4 @@
-// Starts `mstarc lsp` for .mstar files, and opens the page of `mstarc show`.
+// Starts `mstarc lsp` for .mstar files and deployment files, and opens the page of `mstarc show`.
 import { execFile } from "node:child_process";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,15 +9,26 @@ import { LanguageClient, type ServerOptions } from "vscode-languageclient/node";
 
 const run = promisify(execFile);
 let client: LanguageClient | undefined;
+let started = false;
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   context.subscriptions.push(
     vscode.commands.registerCommand("mstar.restart", restart),
     vscode.commands.registerCommand("mstar.show", show),
     vscode.workspace.onDidChangeConfiguration(async (change) => {
-      if (change.affectsConfiguration("mstar.command")) await restart();
+      if (started && change.affectsConfiguration("mstar.command")) await restart();
     }),
+    vscode.workspace.onDidOpenTextDocument(startFor),
   );
+  for (const document of vscode.workspace.textDocuments) await startFor(document);
+}
+
+// Most YAML is not ours: the server starts with the first spec or deployment that is opened.
+async function startFor(document: vscode.TextDocument): Promise<void> {
+  const isDeployment =
+    document.languageId === "yaml" && /^(?:model|node_groups)[ \t]*:/m.test(document.getText());
+  if (started || !(document.languageId === "mstar" || isDeployment)) return;
+  started = true;
   await start();
 }
 
@@ -39,7 +50,7 @@ async function start(): Promise<void> {
     options: { cwd: folder },
   };
   client = new LanguageClient("mstar", "mstar", server, {
-    documentSelector: [{ language: "mstar" }],
+    documentSelector: [{ language: "mstar" }, { language: "yaml" }],
   });
   try {
     await client.start();
@@ -50,6 +61,7 @@ async function start(): Promise<void> {
 }
 
 async function restart(): Promise<void> {
+  started = true;
   const before = client;
   client = undefined;
   // One that did not start has nothing to stop.

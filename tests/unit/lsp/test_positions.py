@@ -1,6 +1,6 @@
 """Positions of the protocol count UTF-16 units, offsets of ours code points."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mstarc.lsp.positions import Place, offset_at, place_at
@@ -23,6 +23,7 @@ def test_places_outside_the_text_are_its_ends() -> None:
     assert offset_at(source, Place(0, 99)) == TEXT.index("\n")
 
 
+@settings(deadline=None)
 @given(text=st.text(alphabet="aé🎙\n", max_size=40), data=st.data())
 def test_there_and_back(text: str, data: st.DataObject) -> None:
     source = SourceFile(path="x", text=text)

@@ -1,0 +1,64 @@
+"""The keys of deployment files, with what each means, and how a file tells of what it is."""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from mstarc.source import SourceFile, Span
+
+TOP: Mapping[str, str] = MappingProxyType(
+    {
+        "model": "the public name of the model: its spec is found by it",
+        "device_kinds": "device kinds of one's own, over those of the catalogue",
+        "devices": "where it runs, such as `2xH200` or `4xcpu`; else H200s, one a rank",
+        "max_seq_len": "the rows of a request's longest context",
+        "max_concurrent_requests": "how many requests run at once",
+        "kv_cache": "the pools of KV pages",
+        "resources": "newer files write `kv_cache` below it",
+        "model_kwargs": "values for the spec's `config`, by their names or public names",
+        "node_groups": "which nodes run on which ranks",
+    }
+)
+GROUP: Mapping[str, str] = MappingProxyType(
+    {
+        "node_names": "public names of nodes and contexts",
+        "ranks": "the ranks that hold them: one, the shards of one, or replicas",
+        "tp_size": "over how many ranks the heads and weights are cut",
+        "sp_size": "over how many ranks the sequence is cut",
+        "graph_walks": "the walks in which this holds; without it, all",
+    }
+)
+KV_CACHE: Mapping[str, str] = MappingProxyType(
+    {
+        "max_num_pages": "the pages of each pool; without `page_size`, of 128 rows each",
+        "page_size": "the rows of a page",
+        "cpu_offload_pages": "decides nothing here: pages stay on their device",
+        "flashinfer_backend": "decides nothing here: the runtime picks the kernels",
+    }
+)
+RESOURCES: Mapping[str, str] = MappingProxyType({"kv_cache": TOP["kv_cache"]})
+BACKENDS = ("auto", "fa2", "fa3", "cudnn", "cutlass", "trtllm-gen")
+
+_MODEL_KEY = re.compile(r"^model[ \t]*:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
+_MODEL_LINE = re.compile(
+    r"^[ \t]*(?:model[ \t]+([A-Za-z_]\w*)|variant[ \t]+\"([^\"\n]*)\")", re.MULTILINE
+)
+_DEPLOYMENT = re.compile(r"^(?:model|node_groups)[ \t]*:", re.MULTILINE)
+
+
+def is_deployment(text: str) -> bool:
+    """Whether a YAML text is meant as a deployment, so that other YAML is left alone."""
+    return _DEPLOYMENT.search(text) is not None
+
+
+def wanted_model(deployment: SourceFile) -> tuple[str, Span] | None:
+    """The model that a deployment file names, as far as its text tells."""
+    match = _MODEL_KEY.search(deployment.text)
+    if match is None:
+        return None
+    return match[1], Span(path=deployment.path, start=match.start(1), end=match.end(1))
+
+
+def models_of(spec: str) -> tuple[str, ...]:
+    """The public names of a spec's model: its own, then those of variants, as its text tells."""
+    return tuple(match[1] or match[2] for match in _MODEL_LINE.finditer(spec))
