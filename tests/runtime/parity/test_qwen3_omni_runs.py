@@ -166,6 +166,7 @@ def test_streamed_sound_is_the_sound_of_one_call(
         (["Hi", {"text": "Hello.", "role": "assistant"}], "ends with a turn of `assistant`"),
         ([{"text": "Hi", "role": "judge"}], "a turn of `judge`"),
         ([{"image": "short.wav"}], "an image can't be read"),
+        (["a" * 4090], "more than 4096 positions"),
         ([{"video": "wide.png"}], ""),
     ],
 )

@@ -6,6 +6,7 @@ are turned. Weights are named as in the checkpoint's `layers.N.…`.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -23,13 +24,16 @@ from mstarc_runtime.layers.rope import AxesRope, Rope, RopeSettings
 from mstarc_runtime.layers.shard import WHOLE, Shard
 
 Config = Mapping[str, Any]
+# Positions behind those of a prompt: the longest answer, or speech, that may be asked for.
+_ANSWER = 8192 + 64
 Angles = tuple[Tensor, Tensor]
 Names = str | tuple[str, ...]
 
 
 def rope_of(config: Config) -> AxesRope:
-    """The rotary positions of a text config, three axes to a position."""
-    settings = RopeSettings.from_config(config, head_dim=int(required(config, "head_dim")))
+    """The rotary positions of a text config, three axes to a position, and room for an answer."""
+    found = RopeSettings.from_config(config, head_dim=int(required(config, "head_dim")))
+    settings = replace(found, positions=found.positions + _ANSWER)
     given = config.get("rope_parameters") or config.get("rope_scaling") or {}
     time, height, width = given.get("mrope_section", (24, 20, 20))
     return AxesRope(settings, (time, height, width))

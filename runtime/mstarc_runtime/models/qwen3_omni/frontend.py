@@ -41,9 +41,11 @@ _ROLES = ("system", "user", "assistant")
 
 @dataclass(slots=True)
 class Reading:
-    """How far a request has been read: the next position, and the text of its reply so far."""
+    """How far a request has been read: the next position of the Talker's, and of the Thinker's; the
+    text of its reply so far."""
 
     position: int = 0
+    read: int = 0
     reply: TextState = field(default_factory=TextState)
 
 
@@ -72,6 +74,7 @@ class Frontend:
         mels: int,
         piece: int,
         positions_a_second: float,
+        positions: int,
         image: PatchLayout,
         video: PatchLayout,
     ) -> None:
@@ -81,6 +84,7 @@ class Frontend:
         self._mels = mels
         self._piece = piece
         self._positions_a_second = positions_a_second
+        self._positions = positions
         self._image = image
         self._video = video
 
@@ -103,6 +107,7 @@ class Frontend:
             mels=int(required(audio, "num_mel_bins")),
             piece=2 * int(required(audio, "n_window")),
             positions_a_second=float(thinker.get("position_id_per_seconds", 25)),
+            positions=int(required(required(thinker, "text_config"), "max_position_embeddings")),
             image=_layout(thinker, processor, 56 * 56, 12_845_056),
             video=_layout(thinker, processor.get("video", {}), 128 * 32 * 32, 768 * 32 * 32),
         )
@@ -200,6 +205,13 @@ class Frontend:
     def _advance(self, reading: Reading, role: str, span: int) -> int:
         """Where the next rows begin; they take `span` positions if the Talker hears them."""
         start = reading.position
+        reading.read += span
+        if reading.read > self._positions:
+            raise RuntimeFailure(
+                "MS9213",
+                f"`parts` takes more than {self._positions} positions, which the model has",
+                helps=["a long film takes 13 positions a second"],
+            )
         if role == "user":
             reading.position += span
         return start
