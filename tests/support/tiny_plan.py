@@ -7,7 +7,7 @@ from typing import Any
 from mstarc import driver
 from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
-from mstarc_runtime.assembly import RunSettings
+from mstarc_runtime.assembly import Extras, RunSettings
 from mstarc_runtime.launch import LocalRanks
 from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.request import PreparedRequest
@@ -17,9 +17,14 @@ from tests.support.shipped_specs import SPECS_BY_NAME
 
 
 def ranks_of(
-    name: str, folder: Path, *, sizes: SourceFile | None = None, **settings: Any
+    name: str,
+    folder: Path,
+    *,
+    sizes: SourceFile | None = None,
+    implementations: Mapping[str, Any] | None = None,
+    **settings: Any,
 ) -> LocalRanks:
-    """The spec's plan on one CPU, written into `folder`."""
+    """The spec's plan on one CPU, written into `folder`; `implementations` replace models."""
     spec = SPECS_BY_NAME[name]
     options = CompileOptions(placements=("cpu",), sizes=sizes or spec.sizes)
     outcome = driver.compile_spec(spec.source, options)
@@ -33,6 +38,7 @@ def ranks_of(
         load_placement(plan, "cpu"),
         settings=RunSettings(cache_dir=Path("/nonexistent"), threads=1, **settings),
         progress=PlainProgress(nowhere()),
+        extras=Extras(implementations=implementations or {}),
     )
 
 

@@ -1,0 +1,141 @@
+"""Two experts with one cache: one reads images and an order, one moves noise towards actions.
+
+`read` writes the prefix, whose rows see all of one another. `denoise` gives the velocity of
+actions, whose rows see the prefix and one another. They leave nothing behind: each step has the
+same prefix.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mstarc_runtime.engine.context import KVContext, OpContext
+from mstarc_runtime.layers import embedding
+from mstarc_runtime.layers.config import required
+from mstarc_runtime.layers.linear import Linear
+from mstarc_runtime.layers.rope import Rope, RopeSettings
+from mstarc_runtime.models.pi05.gemma import Layer, TimedLayer, TimedNorm, layer_names
+from mstarc_runtime.models.pi05.sizes import expert_sizes, text_sizes
+
+_THETA = 10000.0
+_MOST_ROWS = 8192
+# Shortest and longest wave in which a time of 0 .. 1 is written.
+_WAVES = (4e-3, 4.0)
+
+
+class Embedding(nn.Module):
+    """Ids as rows: a table, times the root of its width."""
+
+    def __init__(
+        self, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        super().__init__()
+        sizes = text_sizes(config)
+        self._width = int(required(sizes, "hidden_size"))
+        self.table = embedding.Embedding(
+            int(required(sizes, "vocab_size")), self._width, dtype=dtype, device=device
+        )
+
+    @classmethod
+    def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
+        """Without weights. Fails with MS9109 where `config` can't be served."""
+        return cls(config, dtype=dtype, device=device)
+
+    def weight_map(self) -> Mapping[str, str]:
+        return {"table.weight": "lm_head.weight"}
+
+    def embed(self, ctx: OpContext, ids: Tensor) -> Tensor:
+        """Rows [B, T, D] of `ids` i64[B, T]."""
+        return self.table(ids) * math.sqrt(self._width)
+
+
+class Experts(nn.Module):
+    """The node with the cache. `config`: sizes, max_action_dim, chunk_size."""
+
+    def __init__(
+        self, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        super().__init__()
+        reads, acts = text_sizes(config), expert_sizes(config)
+        self.rope = Rope(
+            RopeSettings(
+                head_dim=int(required(reads, "head_dim")), theta=_THETA, positions=_MOST_ROWS
+            )
+        )
+        self.reading = nn.ModuleList(
+            Layer(reads, self.rope, dtype=dtype, device=device)
+            for _ in range(int(required(reads, "num_hidden_layers")))
+        )
+        self.acting = nn.ModuleList(
+            TimedLayer(acts, self.rope, dtype=dtype, device=device)
+            for _ in range(int(required(acts, "num_hidden_layers")))
+        )
+        width, numbers = int(required(acts, "hidden_size")), int(required(config, "max_action_dim"))
+        self._width = width
+        self.norm = TimedNorm(width, dtype=dtype, device=device)
+        self.into = Linear(numbers, width, bias=True, dtype=dtype, device=device)
+        self.back = Linear(width, numbers, bias=True, dtype=dtype, device=device)
+        self.time_in = Linear(width, width, bias=True, dtype=dtype, device=device)
+        self.time_out = Linear(width, width, bias=True, dtype=dtype, device=device)
+
+    @classmethod
+    def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
+        """Without weights. Fails with MS9109 where `config` can't be served."""
+        return cls(config, dtype=dtype, device=device)
+
+    def weight_map(self) -> Mapping[str, str | tuple[str, ...]]:
+        """Own parameter → tensors of the checkpoint, several being concatenated on dim 0."""
+        return {name: _checkpoint_names(name) for name, _ in self.named_parameters()}
+
+    def read(self, ctx: KVContext, emb: Tensor) -> None:
+        """Reads rows `emb` [R, D] of images and an order."""
+        x = emb.to(self.into.weight.dtype)
+        angles = self.rope.angles(ctx.positions)
+        for number, layer in enumerate(self.reading):
+            assert isinstance(layer, Layer)
+            x = layer.forward(ctx, number, x, angles)
+
+    def denoise(self, ctx: KVContext, x: Tensor, t: Tensor) -> Tensor:
+        """The velocity f32[B, H, A] of actions `x` f32[B, H, A] at times `t` f32[B]."""
+        dtype = self.into.weight.dtype
+        time = self._time(t).repeat_interleave(x.shape[1], dim=0)
+        rows = self.into(x.to(dtype)).flatten(0, 1)
+        angles = self.rope.angles(ctx.positions)
+        for number, layer in enumerate(self.acting):
+            assert isinstance(layer, TimedLayer)
+            rows = layer.forward(ctx, number, rows, angles, time)
+        normed, _ = self.norm.forward(rows, time)
+        return self.back(normed).view(x.shape).float()
+
+    def _time(self, t: Tensor) -> Tensor:
+        """Rows [B, D] of times f32[B]."""
+        shortest, longest = _WAVES
+        places = torch.linspace(0.0, 1.0, self._width // 2, dtype=torch.float64, device=t.device)
+        waves = shortest * (longest / shortest) ** places
+        angles = t.double()[:, None] * (2 * math.pi / waves)
+        row = torch.cat((angles.sin(), angles.cos()), dim=-1).to(self.time_in.weight.dtype)
+        return functional.silu(self.time_out(functional.silu(self.time_in(row))))
+
+
+_READING = "paligemma_with_expert.paligemma.model.language_model.layers"
+_ACTING = "paligemma_with_expert.gemma_expert.model"
+_WHOLE: Mapping[str, str] = {
+    "norm.dense": f"{_ACTING}.norm.dense",
+    "into": "action_in_proj",
+    "back": "action_out_proj",
+    "time_in": "time_mlp_in",
+    "time_out": "time_mlp_out",
+}
+
+
+def _checkpoint_names(name: str) -> str | tuple[str, ...]:
+    part, _, kind = name.rpartition(".")
+    if part in _WHOLE:
+        return f"{_WHOLE[part]}.{kind}"
+    whose, number, inner = part.split(".", 2)
+    layers = _READING if whose == "reading" else f"{_ACTING}.layers"
+    return layer_names(inner, kind, f"{layers}.{number}")
