@@ -25,6 +25,7 @@ from mstarc_runtime.messages import (
     Failed,
     Frame,
     HostOutput,
+    Left,
     MachineDone,
     Progress,
     Ready,
@@ -203,6 +204,7 @@ class Conductor:
                 options=dict(admission.options),
                 inputs={name: shape for name, (shape, _) in packed.items()},
                 seed=prepared.seed,
+                idle=tuple(name for name in self.placement.machines if name not in runs),
             )
             frames = [frame for _, frame in packed.values() if frame is not None]
             self.mailbox.send(process, message, frames)
@@ -228,6 +230,9 @@ class Conductor:
                 request.machines.discard(machine)
                 if not request.machines:
                     self._end(request)
+                elif not request.is_ending:
+                    for process in request.where.values():
+                        self.mailbox.send(process, Left(slot, request.number, machine))
             case Failed() as message:
                 request = self._by_slot[message.slot]
                 if request.failure is None and not request.is_cancelled:

@@ -1,6 +1,6 @@
 """What processes of one run say to each other: tagged, versioned messages.
 
-Conductor → rank: Start, Release, Stop. Rank → conductor: Ready, Progress, Broken, StepOutput,
+Conductor → rank: Start, Left, Release, Stop. Rank → conductor: Ready, Progress, Broken, StepOutput,
 HostOutput, MachineDone, Failed, Released. Rank → rank: Items, Closed, ReadTo, Moved. Between the
 ranks of a node's group: NodeActions, Settle, Settled.
 
@@ -40,7 +40,8 @@ class Shape(msgspec.Struct, array_like=True, frozen=True):
 class Start(msgspec.Struct, tag="start", array_like=True, frozen=True):
     """A request takes a slot. `machines`: (name, first step) of those that begin on this rank.
 
-    `where` gives the process of each rank for this request.
+    `where` gives the process of each rank for this request. `idle` are machines that do not run:
+    they send nothing, and take nothing.
     """
 
     slot: int
@@ -51,6 +52,15 @@ class Start(msgspec.Struct, tag="start", array_like=True, frozen=True):
     options: dict[str, Any]
     inputs: dict[str, Shape]
     seed: int
+    idle: tuple[str, ...] = ()
+
+
+class Left(msgspec.Struct, tag="left", array_like=True, frozen=True):
+    """A machine of a request is done: nobody reads its streams any more."""
+
+    slot: int
+    request: int
+    machine: str
 
 
 class Release(msgspec.Struct, tag="release", array_like=True, frozen=True):
@@ -257,6 +267,7 @@ class Settled(msgspec.Struct, tag="settled", array_like=True, frozen=True):
 
 Message = (
     Start
+    | Left
     | Release
     | Stop
     | Ready

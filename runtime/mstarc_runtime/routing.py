@@ -37,11 +37,13 @@ class Router:
         self._steps: dict[int, Step] = {step.id: step for step in steps}
         self._readers: dict[str, list[Station]] = {}
         self._senders: dict[str, list[Station]] = {}
+        self._read_by: dict[str, set[str]] = {}
         for station in worker.scheduler.stations:
             step = station.step
             pulls = step.pulls if isinstance(step, DeviceStep) else ()
             for stream in (*step.reads, *pulls):
                 self._readers.setdefault(stream, []).append(station)
+                self._read_by.setdefault(step.name.partition(".")[0], set()).add(stream)
             for stream, _ in step.sends:
                 self._senders.setdefault(stream, []).append(station)
 
@@ -167,6 +169,18 @@ class Router:
             for stream in step.reads:
                 rings[stream].leave(slot, step.cut.until)
         self.route(slot, step.drained)
+
+    def leave(self, slot: int, machine: str) -> None:
+        """A machine reads no more: its streams take all that still comes, and keep nothing."""
+        for stream in self._read_by.get(machine, ()):
+            self._worker.parts.rings[stream].leave_open(slot)
+
+    def close_all(self, slot: int, machine: str) -> None:
+        """A machine that does not run closes what it would have sent to."""
+        for step in self._steps.values():
+            if isinstance(step, DoneStep) and step.machine == machine:
+                for stream in step.closes:
+                    self.close(slot, stream)
 
     def _mark(self, slot: int, stream: str, mark: str) -> None:
         parts = self._worker.parts

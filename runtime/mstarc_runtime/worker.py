@@ -30,6 +30,7 @@ from mstarc_runtime.messages import (
     Closed,
     Failed,
     Items,
+    Left,
     MachineDone,
     Marked,
     Message,
@@ -280,6 +281,10 @@ class Worker:
         match parcel.message:
             case Start():
                 self._start(parcel.message, parcel)
+            case Left(slot=slot, request=request, machine=machine):
+                live = self.live.get(slot)
+                if live is not None and live.request == request and not live.is_ending:
+                    self.router.leave(slot, machine)
             case Release(slot=slot, request=request):
                 self._end(slot, request)
             case Stop():
@@ -327,6 +332,9 @@ class Worker:
             passes.admit(slot, start.bounds)
         for engine in self.parts.kv.values():
             engine.admit(slot, start.options, start.seed)
+        for machine in start.idle:
+            self.router.leave(slot, machine)
+            self.router.close_all(slot, machine)
         for _, step in start.machines:
             self.router.route(slot, step)
         for early in self._early.pop(slot, []):

@@ -163,7 +163,7 @@ def test_requests_get_what_their_streams_carry(split: str) -> None:
             outputs={"out": "i64"},
             admit=lambda given: machines.admit(messages.Request(**given)),
             streams={
-                name: (s["producer_rank"], s["consumer_rank"], s["capacity"])
+                name: (s["producer_ranks"][0], s["consumer_rank"], s["capacity"])
                 for name, s in placed["streams"].items()
             },
         )

@@ -194,6 +194,12 @@ class Ring:
         if cutter.cut_by(cutter.policy, until):
             cutter.pass_mark()
 
+    def leave_open(self, slot: int) -> None:
+        """Nobody reads `slot` any more: whoever sends never waits."""
+        self._keeps_from[slot] = self._full_at[slot] = NEVER
+        self._fires_at[slot] = NEVER
+        self._listener.room_made(self.name, slot, NEVER)
+
     def take(self, slot: int) -> Chunk:
         """Cuts the next chunk of `slot`, which is ready. Its items stay until the run is over."""
         cutter = self._synced(slot)
