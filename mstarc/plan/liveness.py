@@ -123,15 +123,17 @@ class Flow:
                 changed = changed or before != self.live_in[id(draft)]
                 self.live_in[id(draft)] = before
 
+        used = self.used_in_branches()
         for draft in self.drafts:
             beside: Names = frozenset()
             for spread, number in draft.inside:
                 assert spread.join is not None
                 beside |= self.live_in[id(spread.join)]
-                others = [n for n in range(len(spread.branches)) if n != number]
-                beside |= frozenset().union(
-                    *(sets.get((id(spread), n), frozenset()) for n in others)
-                )
+                for other in range(len(spread.branches)):
+                    if other != number:
+                        key = id(spread), other
+                        # A hop may bring what is set here before the other has read its values.
+                        beside |= sets.get(key, frozenset()) | used.get(key, frozenset())
             self.beside[id(draft)] = beside
 
     def set_in_branches(self) -> dict[tuple[int, int], Names]:

@@ -58,7 +58,7 @@ def _assigned(
         w.name for w in program.walks if any(c.node == node.name for c in calls_in(program, w.body))
     ]
     contexts = [context.name for context in node.contexts]
-    for _ in range(random.choice((0, 0, 1, 2))):
+    for _ in range(random.choice((0, 1, 2, 3))):
         chosen = tuple(sorted(walk for walk in walks if random.random() < 0.5))
         named = tuple(sorted(c for c in contexts[1:] if random.random() < 0.5))
         other = replace(whole, ranks=(random.choice(ranks),), walks=chosen, contexts=named)

@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from types import ModuleType
 from typing import Any
@@ -60,6 +60,14 @@ class ToyRequest:
             self.emits[output].append(value)
 
 
+@dataclass(slots=True)
+class Meeting:
+    """Where branches meet: how many have come, and where the machine goes on when all have."""
+
+    arrived: int = 0
+    then: int | None = None
+
+
 @dataclass(slots=True, kw_only=True)
 class Ranks:
     """The ranks of a placement, built, with every step's rank and function."""
@@ -68,11 +76,9 @@ class Ranks:
     ranks: dict[int, Any]
     builders: dict[int, ToyBuilder]
     steps: dict[int, tuple[int, Any]]
-    depth: int = 0
-    arrived: int = 0
-    joins: list[int] = field(default_factory=list)
+    order: Random
 
-    def machine(self, start: int) -> Iterator[str]:
+    def machine(self, start: int, meeting: Meeting | None = None) -> Iterator[str]:
         """Run a machine, or a branch of it up to its join; says after every step if it waits."""
         here: int | None = start
         while here is not None:
@@ -83,14 +89,18 @@ class Ranks:
                         self.request.rings[name].history.closed = True
                     here = None
                 case plan_api.HopStep():
-                    here = self.hop(rank, step)
+                    here = self.hop(rank, step, alone=meeting is None)
                 case plan_api.SpreadStep(branches=branches):
-                    yield from self.spread(branches)
-                    here = self.joins.pop()
+                    inner = Meeting()
+                    # In any order: branches do not see one another.
+                    for branch in self.order.sample(branches, len(branches)):
+                        yield from self.machine(branch, inner)
+                    assert inner.then is not None, "branches do not meet"
+                    here = inner.then
                 case plan_api.JoinStep(arrivals=arrivals, then=then):
-                    self.arrived += 1
-                    if self.arrived == arrivals:
-                        self.joins.append(then)
+                    assert meeting is not None
+                    meeting.arrived += 1
+                    meeting.then = then if meeting.arrived == arrivals else None
                     here = None
                 case plan_api.BranchStep(test=test, yes=yes, no=no):
                     here = self.target(yes if test(self.ranks[rank], 0) else no, None)
@@ -117,16 +127,6 @@ class Ranks:
                             yield "waits"
                     here = step.drained if drained else self.run(rank, step)
             yield "goes on"
-
-    def spread(self, branches: tuple[int, ...]) -> Iterator[str]:
-        """Run branches, the last one first: they do not see one another."""
-        self.depth += 1
-        self.arrived, arrived = 0, self.arrived
-        for branch in reversed(branches):
-            yield from self.machine(branch)
-        self.depth -= 1
-        assert len(self.joins) == 1, "branches do not meet"
-        self.arrived = arrived
 
     def run(self, rank: int, step: Any) -> int:
         if isinstance(step, plan_api.HostStep):
@@ -162,8 +162,8 @@ class Ranks:
         again = isinstance(target, plan_api.Again)
         return self.request.passes[target.loop] + 1 if again else 0
 
-    def hop(self, rank: int, step: plan_api.HopStep) -> int:
-        """Carry the values over; what is left behind of the machine is lost."""
+    def hop(self, rank: int, step: plan_api.HopStep, *, alone: bool) -> int:
+        """Carry the values over; what is left behind of the machine is lost, if it is `alone`."""
         source, target = self.builders[rank].kept, self.builders[step.rank].kept
         there = self.steps[step.step][1]
         done = isinstance(there, plan_api.DoneStep)
@@ -174,7 +174,7 @@ class Ranks:
             self.builders[rank].holder(node).move(what, self.builders[step.rank].holder(node))
         for name, kept in source.items():
             # The rank that spreads keeps what its branches leave there.
-            if name.startswith(f"{machine}_") and not self.depth:
+            if name.startswith(f"{machine}_") and alone:
                 kept.held = []
         return step.step
 
@@ -243,6 +243,7 @@ def run_plan(
             steps={
                 step.id: (loaded.RANK.rank, step) for loaded in modules for step in loaded.STEPS
             },
+            order=order,
         )
         placed = json.loads(files[f"placements/{placement}/placement.json"])
         starts = {name: start["step"] for name, start in placed["machines"].items()}
