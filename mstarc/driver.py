@@ -495,9 +495,9 @@ def _report_unused(settings: "Sequence[GivenSetting]", sink: DiagnosticSink) -> 
 
 def _targets(job: "_Job") -> "list[PassContext]":
     """Where to place: each deployment, or each set of devices, or one CPU."""
-    from mstarc.passes.targets import targets
+    from mstarc.passes.targets import targets_of
 
-    return job.run("targets", targets, job.options, job.sink)
+    return job.run("targets", targets_of, job.options, job.sink)
 
 
 def _weighed(

@@ -1,6 +1,6 @@
 """Where to place, and what is known about the devices there: options → one `PassContext` each.
 
-`targets` reads deployments, device kinds and a profile; `with_weights` adds how large each node's
+`targets_of` reads deployments, device kinds and a profile; `with_weights` adds how large each node's
 weights are, which takes the program.
 """
 
@@ -28,7 +28,7 @@ from mstarc.passes.context import PassContext
 from mstarc.source import Span
 
 
-def targets(options: CompileOptions, sink: DiagnosticSink) -> list[PassContext]:
+def targets_of(options: CompileOptions, sink: DiagnosticSink) -> list[PassContext]:
     """Each deployment, or each set of devices, or one CPU; none of them after an error."""
     kinds = CATALOG
     if options.kinds is not None:
