@@ -59,6 +59,7 @@ class MirroredBatch:
     old: int
     growth: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     contexts: dict[Any, Any] = field(default_factory=dict)
+    moves_contexts: bool = False
 
     @property
     def size(self) -> int:
