@@ -250,14 +250,15 @@ def _check_writer(
     chosen = state.contexts.get(call)
     written = (chosen, *op.writes[1:]) if chosen is not None else op.writes
     for context in written:
-        key = (op.node, context.split("[")[0])
-        first = writers.setdefault(key, branch)
-        if first is branch:
+        key = (op.node, context)
+        writers.setdefault(key, branch)
+        first = next((w for k, w in writers.items() if w is not branch and _overlap(k, key)), None)
+        if first is None:
             continue
         state.sink.report(
             Diagnostic(
                 code="MS0534",
-                message=f"two branches of `parallel` write `{op.node}.{key[1]}`",
+                message=f"two branches of `parallel` write `{op.node}.{context.split('[')[0]}`",
                 primary=Label(span=call.span, text="writes it as well"),
                 notes=(
                     "branches run side by side: which of the two would come first is not known",
@@ -265,6 +266,15 @@ def _check_writer(
                 helps=("choose another context for one of them, or move it behind the block",),
             ).label(first.span, "the branch that writes it first")
         )
+
+
+def _overlap(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    """Whether two contexts may be one, as `dream[0]` and `dream[n]`; `dream[1]` is another one."""
+    if one[0] != other[0]:
+        return False
+    (name, _, index), (other_name, _, at) = one[1].partition("["), other[1].partition("[")
+    apart = index[:-1].isdigit() and at[:-1].isdigit() and index != at
+    return name == other_name and not apart
 
 
 def _refuse_two_setters(flow: "Flow", symbol: Symbol, held: Held, merged: Env) -> None:
