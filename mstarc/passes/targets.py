@@ -23,6 +23,7 @@ from mstarc.deployment.settings import settled
 from mstarc.deployment.sizes import NodeSizes, SizesFile
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
 from mstarc.ir.graph import Program
+from mstarc.ir.types import DTYPE_BYTES
 from mstarc.options import DEFAULT_PLACEMENT, CompileOptions
 from mstarc.passes.context import PassContext
 from mstarc.source import Span
@@ -110,7 +111,7 @@ def with_weights(
         if context.deployment is not None and context.deployment.devices is not None
         else context.kind(context.default_kind)
     )
-    found = weigh(program, _sources(program, context, options, sizes), kind.dtype)
+    found = weigh(program, _sources(program, context, options, sizes, kind), kind.dtype)
     return replace(
         context,
         weight_bytes={name: weight.bytes for name, weight in found.items()},
@@ -118,8 +119,21 @@ def with_weights(
     )
 
 
+def _measured(context: PassContext, kind: DeviceKind) -> dict[str, int]:
+    """Bytes of a profile's weights on a kind, which may keep them in another dtype."""
+    profile = context.profile
+    if profile is None:
+        return {}
+    each = DTYPE_BYTES[context.kind(profile.device).dtype]
+    return {name: size * DTYPE_BYTES[kind.dtype] // each for name, size in profile.weights.items()}
+
+
 def _sources(
-    program: Program, context: PassContext, options: CompileOptions, sizes: SizesFile | None
+    program: Program,
+    context: PassContext,
+    options: CompileOptions,
+    sizes: SizesFile | None,
+    kind: DeviceKind,
 ) -> Sources:
     entries: Sequence[NodeSizes] = sizes.weights if sizes is not None else ()
     configs: dict[str, Mapping[str, Any]] = {e.node: e.config for e in entries if e.config}
@@ -141,7 +155,7 @@ def _sources(
             configs.setdefault(folder.node, config)
     return Sources(
         given={e.node: e.size_bytes for e in entries if e.size_bytes is not None},
-        measured=context.profile.weights if context.profile is not None else {},
+        measured=_measured(context, kind),
         tensors=tensors,
         configs=configs,
         replaced=frozenset(e.node for e in entries if e.source is not None or e.config),
