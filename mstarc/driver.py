@@ -7,13 +7,15 @@ template engine and no graph library.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
-from time import perf_counter
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from mstarc import __version__
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, InternalError
 from mstarc.given import for_the_spec, front_sizes
+from mstarc.job import Job as _Job
+from mstarc.job import Outcome as Outcome
+from mstarc.job import job_of as _job
 from mstarc.names import resolve
 from mstarc.options import DEPLOYED_KIND, CompileOptions
 from mstarc.records import dataclass
@@ -33,25 +35,8 @@ if TYPE_CHECKING:
     from mstarc.passes.context import PassContext
     from mstarc.show import Picture
     from mstarc.show.placing import Placing
+    from mstarc.simulate.result import Simulated
     from mstarc.typecheck import Typed
-
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What came of a command.
-
-    `files` are what the command would write, by path (of a plan: inside its folder); none when
-    there were errors. `dump` is the text of the stage that was asked for; `seconds` are per stage.
-    """
-
-    diagnostics: tuple[Diagnostic, ...]
-    sources: Mapping[str, SourceFile]
-    files: Mapping[str, str] | None = None
-    dump: str = ""
-    seconds: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +238,41 @@ def place_program(
     return Placing(program=placed, devices=target.devices.name, choice=choice)
 
 
+def simulate_program(
+    source: SourceFile,
+    options: CompileOptions,
+    requests: SourceFile | None,
+    *,
+    rate: float,
+    seconds: float,
+    burst: int | None = None,
+    seed: int = 0,
+) -> "Simulated | Outcome":
+    """How a placement does under load, without running it: `rate` requests a second come.
+
+    With `burst` so many come at once instead, and all are waited for.
+    """
+    from mstarc.analysis.placement.mixing import mix_of
+    from mstarc.plan import build_plan
+    from mstarc.simulate.load import Load, simulate
+
+    job = _job((source, *options.deployments, *_given_files(options)), options)
+    kinds = _read_mix(requests, job)
+    read = _placeable(source, job)
+    if read is None or job.sink.has_errors:
+        return job.outcome()
+    program, target = read
+    mix = mix_of(program, kinds) if kinds else None
+    placed = _run_passes(program, replace(target, mix=mix), job)
+    if placed is None or job.sink.has_errors:
+        return job.outcome()
+    plan = job.run("plan", build_plan, [placed], source, job.sink, version=__version__)
+    if plan is None:
+        return job.outcome()
+    load = Load(kinds=kinds, rate=rate, seconds=seconds, burst=burst, seed=seed)
+    return job.run("simulate", simulate, plan, target, load)
+
+
 def _placeable(source: SourceFile, job: "_Job") -> "tuple[Program, PassContext] | None":
     """A program before it is placed, and where it is to be placed; none after an error."""
     sizes = _read_sizes(job)
@@ -382,7 +402,12 @@ def _check_what_was_read(
 
 
 def _run_passes(
-    program: "Program", target: "PassContext", job: "_Job", *, stop_after: str | None = None
+    program: "Program",
+    target: "PassContext",
+    job: "_Job",
+    *,
+    start_after: str | None = None,
+    stop_after: str | None = None,
 ) -> "Program | None":
     """The program as it is placed on one target; none after an error."""
     from mstarc.passes.pipeline import pass_names, run_pipeline
@@ -397,7 +422,7 @@ def _run_passes(
 
             job.dump += print_program(after)
 
-    return run_pipeline(program, target, stop_after=last, observe=observe)
+    return run_pipeline(program, target, start_after=start_after, stop_after=last, observe=observe)
 
 
 # What linting looks at besides the spec
@@ -423,8 +448,13 @@ def _lint_deployments(
     from mstarc.deployment import read_deployment
     from mstarc.lowering import lower
     from mstarc.passes.context import PassContext
+    from mstarc.passes.pipeline import BEFORE_PLACEMENT
 
     program = job.run("lower", lower, typed)
+    # The first passes are the same for all of them.
+    plain = _run_passes(program, PassContext(sink=job.sink), job, stop_after=BEFORE_PLACEMENT)
+    if plain is None:
+        return None
     read = []
     for file in files:
         # Each has a sink of its own: one that is wrong must not keep the next from being seen.
@@ -432,10 +462,12 @@ def _lint_deployments(
         deployment = job.run("deployment", read_deployment, file, sink)
         if deployment is not None:
             read.append(deployment)
-            own = _with_values(typed, program, deployment, sink, job)
+            own = _with_values(typed, plain, deployment, sink, job)
             if own is not None:
                 context = PassContext(sink=sink, default_kind=DEPLOYED_KIND)
-                _run_passes(own, _deployed(context, deployment, own, job), job)
+                target = _deployed(context, deployment, own, job)
+                begin = BEFORE_PLACEMENT if own is plain else None
+                _run_passes(own, target, job, start_after=begin)
         for found in sink.diagnostics:
             job.sink.report(found)
     return None if job.sink.has_errors else tuple(read)
@@ -525,62 +557,3 @@ class _Given:
         """A file of sizes, and the deployments among `targets`."""
         found = tuple(t.deployment for t in targets if t.deployment is not None)
         return _Given(sizes=sizes, deployments=found)
-
-
-@dataclass(slots=True)
-class _Job:
-    """What the stages of one command share: where to report, what to show, when to stop."""
-
-    options: CompileOptions
-    sources: Mapping[str, SourceFile]
-    sink: DiagnosticSink = field(default_factory=DiagnosticSink)
-    tree: ast.Spec | None = None
-    dump: str = ""
-    seconds: list[tuple[str, float]] = field(default_factory=list)
-
-    def run(
-        self,
-        stage: str,
-        function: Callable[Parameters, Result],
-        *arguments: Parameters.args,
-        **settings: Parameters.kwargs,
-    ) -> Result:
-        """What a stage gives. Whatever it raises is a mistake of ours, and says which stage."""
-        started = perf_counter()
-        try:
-            result = function(*arguments, **settings)
-        except InternalError:
-            raise
-        except Exception as error:
-            raise InternalError(str(error), stage=stage) from error
-        self.seconds.append((stage, perf_counter() - started))
-        return result
-
-    def ends_after(self, stage: str, show: Callable[[], str]) -> bool:
-        """Whether `stage` is the last one, by wish or because of errors; keeps its dump."""
-        if self.options.dump_after == stage and not self.sink.has_errors:
-            self.dump = show()
-        return self.sink.has_errors or self.options.stop_after == stage
-
-    def found(self) -> tuple[Diagnostic, ...]:
-        """What was found so far and no comment allows."""
-        findings = self.sink.diagnostics
-        if not findings:
-            return ()
-        from mstarc.lint.comments import without_allowed
-
-        return without_allowed(findings, self.sources)
-
-    def outcome(self, files: Mapping[str, str] | None = None) -> Outcome:
-        """What came of it so far; `files` only if nothing was wrong."""
-        return Outcome(
-            diagnostics=self.found(),
-            sources=self.sources,
-            files=None if self.sink.has_errors else files,
-            dump=self.dump,
-            seconds=tuple(self.seconds),
-        )
-
-
-def _job(sources: Sequence[SourceFile], options: CompileOptions) -> _Job:
-    return _Job(options=options, sources={source.path: source for source in sources})

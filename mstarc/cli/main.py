@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "compile": "make a plan of a spec",
         "place": "find where a spec or a plan runs best",
+        "simulate": "say how a placement does under load, without running it",
         "lint": "report what is wrong in specs, and write nothing",
         "check": "compare a plan's files with their digests",
         "run": "execute a plan",

@@ -5,7 +5,7 @@
         rows: 40..200                    # of a prompt: sizes that only the request knows
         options: {max_tokens: 400}
         passes: {decode: 120..360}       # of the loop in a walk or `machine.state`
-        runs: {read: 2}                  # of what a state does for each part
+        parts: {text: 1, image: 2}       # of an input that is a sequence of media
       - rows: 1500
         options: {max_tokens: 64}
 
@@ -23,7 +23,7 @@ from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
 
 CODE = "MS0640"
-_KEYS = ("share", "rows", "options", "passes", "runs")
+_KEYS = ("share", "rows", "options", "passes", "parts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +42,15 @@ class Range:
 class RequestKind:
     """Requests of one kind: `share` of them beside the shares of other kinds.
 
-    `rows` None means as many as the estimates take. `passes` and `runs` are by walk or by
-    `machine.state`.
+    `rows` None means as many as the estimates take. `passes` are by walk or by `machine.state`,
+    `parts` by media kind.
     """
 
     share: float = 1.0
     rows: Range | None = None
     options: Mapping[str, float | bool | str] = field(default_factory=dict)
     passes: Mapping[str, Range] = field(default_factory=dict)
-    runs: Mapping[str, Range] = field(default_factory=dict)
+    parts: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_mix(file: SourceFile, sink: DiagnosticSink) -> tuple[RequestKind, ...] | None:
@@ -97,7 +97,9 @@ class _Reader:
             rows=self.range(given["rows"], "rows") if "rows" in given else None,
             options=self.options(given.get("options")),
             passes=self.ranges(given.get("passes"), "passes"),
-            runs=self.ranges(given.get("runs"), "runs"),
+            parts={
+                name: found.high for name, found in self.ranges(given.get("parts"), "parts").items()
+            },
         )
 
     def entries(self, node: Any, what: str) -> Sequence[tuple[str, Any]]:

@@ -16,7 +16,7 @@ from mstarc_runtime.messages import StepOutput
 from mstarc_runtime.plan_api import Again, DeviceStep, HostStep
 from mstarc_runtime.streaming.chunks import Chunk
 from mstarc_runtime.streaming.counts import LazyCounts, Slots
-from mstarc_schedule.batching import BatchPolicy, choose, most_rows
+from mstarc_schedule.batching import BatchPolicy, choose, most_rows, next_group
 
 EMPTY: Slots = np.zeros(0, dtype=np.int64)
 
@@ -108,12 +108,9 @@ class Station:
 
     def next_group(self) -> Group:
         """The groups take turns. Rows that are ready join one with room, or make one."""
-        has_room = any(group.slots.size < self.most for group in self.groups)
-        if self.ready and not has_room:
-            group = Group(slots=EMPTY)
-            self.groups.append(group)
-            return group
-        group = self.groups.pop(0)
+        sizes = [group.slots.size for group in self.groups]
+        index = next_group(sizes, len(self.ready), self.most)
+        group = self.groups.pop(index) if index < len(sizes) else Group(slots=EMPTY)
         self.groups.append(group)
         return group
 

@@ -5,7 +5,7 @@ run, the one that has waited longest, so a stream's reader follows its producer 
 decode starves nobody.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 
@@ -83,3 +83,24 @@ def take_packed(policy: BatchPolicy, tokens: Sequence[int], most: int) -> int:
             break
         count += 1
     return count
+
+
+def next_group(sizes: Sequence[int], ready: int, most: int) -> int:
+    """Which group of rows that stay together runs next; `len(sizes)` is a group to be made.
+
+    The groups take turns, the first now and then at the end. `ready` rows that stand beside them
+    join one with room when it is its turn, and make one where none has room.
+
+    >>> next_group([4, 2], ready=1, most=4), next_group([4, 4], ready=1, most=4)
+    (0, 2)
+    """
+    return len(sizes) if ready and all(size >= most for size in sizes) else 0
+
+
+def take_alike(shapes: Sequence[Hashable], most: int) -> list[int]:
+    """Which of the waiting requests run together where only equal shapes do: those like the first.
+
+    >>> take_alike([3, 4, 3, 3], 2)
+    [0, 2]
+    """
+    return [index for index, shape in enumerate(shapes) if shape == shapes[0]][:most]

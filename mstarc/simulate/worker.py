@@ -1,0 +1,248 @@
+"""What a process does in a turn: the runtime's scheduler and stepper, with times for values.
+
+Of the stations that can run, the one whose turn is longest ago takes the rows that run together;
+when the step's time is over its rows are routed on. Host steps run beside the device,
+`HOST_THREADS` at once in a process. A step of a group keeps all devices of the group busy.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mstarc.ir.chunks import Chunk
+from mstarc.ir.exprs import Local
+from mstarc.ir.types import DimConst, TensorType
+from mstarc.plan.actions import Action, ClearContext, EmitValue, Repeat, SendItem
+from mstarc.plan.lanes import stream_of
+from mstarc.plan.plan import Grow, LoopTarget, RunStep
+from mstarc.simulate.parts import Live, Process, Rows, Station
+from mstarc.simulate.times import StepTimes
+from mstarc_schedule.batching import bucket_of, choose, next_group, take_alike, take_packed
+
+if TYPE_CHECKING:
+    from mstarc.simulate.run import Simulation
+
+HOST_THREADS = 3
+
+
+class Workers:
+    """All processes of a simulation. `busy_s` is by device."""
+
+    def __init__(self, simulation: "Simulation", times: StepTimes) -> None:
+        self.simulation = simulation
+        self.times = times
+        self.busy_s: dict[int, float] = {}
+        self._busy_until: dict[int, float] = {}
+
+    def kick(self, process: Process) -> None:
+        """Starts the step whose turn it is, if the process is free and any row is ready."""
+        if process.is_busy:
+            return
+        # What is told while it chooses is seen by its next turn.
+        process.is_busy = True
+        while True:
+            able = [s for s in process.stations.values() if s.ready or s.groups]
+            if not able:
+                process.is_busy = False
+                return
+            station = able[choose([s.turn for s in able])]
+            process.turn += 1
+            station.turn = process.turn
+            if station.step.kind == "host":
+                self._dispatch(station)
+                continue
+            rows = self._take_group(station) if station.is_resident else self._take_ready(station)
+            if rows:
+                self._begin(station, rows)
+                return
+
+    def _has_room(self, request: Live, station: Station) -> bool:
+        return all(request.channels[stream].room >= burst for stream, burst in station.sends)
+
+    def _take_group(self, station: Station) -> Rows:
+        """The rows of the group whose turn it is, those that are ready among them."""
+        index = next_group([len(g) for g in station.groups], len(station.ready), station.most)
+        group: Rows = station.groups.pop(index) if index < len(station.groups) else []
+        while station.ready and len(group) < station.most:
+            group.append(station.ready.pop(0))
+        station.blocked += [r for r in group if not self._has_room(r, station)]
+        group = [r for r in group if self._has_room(r, station)]
+        if group:
+            station.groups.append(group)
+        return list(group)
+
+    def _take_ready(self, station: Station) -> Rows:
+        """The ready rows that run together; those without room are set aside."""
+        step = station.step
+        able = [r for r in station.ready if self._has_room(r, station)]
+        station.blocked += [r for r in station.ready if r not in able]
+        most = station.most
+        if able and most > 1 and step.rows == "packed":
+            tokens = [r.sample.rows for r in able]
+            most = take_packed(self.simulation.policy, tokens, most) if station.has_run else 1
+        rows = able[:most]
+        if able and station.most > 1 and step.rows == "shaped":
+            shapes = [self._shape(r, station) for r in able]
+            chosen = take_alike(shapes, station.most if station.has_run else 1)
+            rows = [able[index] for index in chosen]
+        station.ready = [r for r in able if r not in rows]
+        for request in rows:
+            self._take_chunks(request, station)
+        return rows
+
+    def _shape(self, request: Live, station: Station) -> int:
+        """What decides which rows of a stateless step run together."""
+        for stream in station.reads:
+            found = request.channels[stream].next(station.step)
+            if found is not None and isinstance(found[0], Chunk):
+                return found[0].context + found[0].fresh + found[0].padding
+        return request.sample.rows if station.step.packed or station.step.loads else 1
+
+    def _take_chunks(self, request: Live, station: Station) -> None:
+        request.chunk_rows = 0
+        for stream in station.reads:
+            channel = request.channels[stream]
+            found = channel.next(station.step)
+            assert found is not None and isinstance(found[0], Chunk), station.step.name
+            chunk = found[0]
+            request.chunk_rows = chunk.context + chunk.fresh + chunk.padding
+            self.simulation.give_room(request, stream, station.process, channel.move(found[1]))
+        for stream in station.pulls:
+            channel = request.channels[stream]
+            pulled = channel.pulled()
+            assert pulled is not None, station.step.name
+            self.simulation.give_room(request, stream, station.process, channel.move(pulled[1]))
+
+    def _begin(self, station: Station, rows: Rows) -> None:
+        process, step = station.process, station.step
+        station.has_run = True
+        batch = bucket_of(
+            self.simulation.policy,
+            step.rows or "",
+            step.buckets,
+            len(rows),
+            captured=step.region is not None and not self.times.kind.is_cpu,
+        )
+        size = sum(r.chunk_rows if station.reads else r.sample.rows for r in rows) / len(rows)
+        context = self._grow(step, rows)
+        seconds = self.times.of(step, process.nodes, batch, size, context)
+        held = (process.device, *process.followers.get(step.id, ()))
+        start = max([self.simulation.now, *(self._busy_until.get(device, 0.0) for device in held)])
+        for device in held:
+            self._busy_until[device] = start + seconds
+            self.busy_s[device] = self.busy_s.get(device, 0.0) + seconds
+        sizes = process.batches.setdefault(step.name, {})
+        sizes[len(rows)] = sizes.get(len(rows), 0) + 1
+        self.simulation.at(start + seconds, partial(self._land, station, rows))
+
+    def _grow(self, step: RunStep, rows: Rows) -> float:
+        """Counts the rows that contexts get; the mean of what the calls attend to."""
+        total = 0
+        for prepared in step.prepares:
+            if isinstance(prepared, Grow):
+                fixed = prepared.of is None and prepared.count is None
+                for request in rows:
+                    more = prepared.rows if fixed else request.chunk_rows or request.sample.rows
+                    here = request.context.get(prepared.node, 0)
+                    if prepared.kept:
+                        request.context[prepared.node] = here + more
+            elif isinstance(prepared, ClearContext):
+                for request in rows:
+                    request.context[prepared.node] = 0
+        for request in rows:
+            total += max([request.context.get(name, 0) for name in step.nodes], default=0)
+        return total / len(rows)
+
+    def _land(self, station: Station, rows: Rows) -> None:
+        process, step = station.process, station.step
+        for request in rows:
+            goes_on = self._goes_on(request, step)
+            self._leave_behind(request, station, step.actions, goes_on)
+            if station.is_resident:
+                self._next_pass(request, station, goes_on)
+            else:
+                self.simulation.route(request, process, step.then)
+        process.is_busy = False
+        self.kick(process)
+
+    def _next_pass(self, request: Live, station: Station, goes_on: bool) -> None:
+        then = station.step.then
+        assert isinstance(then, LoopTarget)
+        if goes_on:
+            self.simulation.pass_of(request, then)
+            return
+        for group in station.groups:
+            if request in group:
+                group.remove(request)
+        station.groups = [group for group in station.groups if group]
+        self.simulation.route(request, station.process, then.otherwise)
+
+    def _goes_on(self, request: Live, step: RunStep) -> bool:
+        then = step.then
+        if not isinstance(then, LoopTarget):
+            return True
+        if then.kind == "enter":
+            return request.sample.bounds[then.loop] > 0
+        return request.left[then.loop] > 0
+
+    def _leave_behind(
+        self, request: Live, station: Station, actions: Sequence[Action], goes_on: bool
+    ) -> None:
+        """What the step sends and emits."""
+        facts = request.sample.facts
+        sent: set[str] = set()
+        for action in actions:
+            if isinstance(action, EmitValue) and request.first_output_at < 0.0:
+                if (goes_on or not action.masked) and facts.holds(action.when):
+                    request.first_output_at = self.simulation.now + self.simulation.link_s
+            elif isinstance(action, SendItem):
+                stream = stream_of(action.stream)
+                if stream in sent and "." in action.stream:
+                    continue  # another lane of an item
+                sent.add(stream)
+                if (goes_on or not action.masked) and facts.holds(action.when):
+                    items = self._items(request, action)
+                    self.simulation.deliver(request, stream, station.process, items=items)
+            elif isinstance(action, Repeat):
+                for _ in range(action.passes):
+                    self._leave_behind(request, station, action.body, goes_on)
+
+    def _items(self, request: Live, action: SendItem) -> int:
+        """How many items a row sends: `action.items` at most."""
+        value = action.value
+        type_ = self.simulation.types.get(value.name) if isinstance(value, Local) else None
+        is_free = isinstance(type_, TensorType) and any(
+            not isinstance(dim, DimConst) for dim in type_.dims[:1]
+        )
+        return min(action.items, request.sample.rows) if is_free else action.items
+
+    # Host code
+
+    def _dispatch(self, station: Station) -> None:
+        request = station.ready.pop(0)
+        if not self._has_room(request, station):
+            station.blocked.append(request)
+            return
+        self._take_chunks(request, station)
+        process = station.process
+        if process.jobs >= HOST_THREADS:
+            process.jobs_waiting.append((station, request))
+        else:
+            self._begin_job(station, request)
+
+    def _begin_job(self, station: Station, request: Live) -> None:
+        process = station.process
+        process.jobs += 1
+        seconds = self.times.of(station.step, process.nodes, 1, request.sample.rows, 0)
+        self.simulation.soon(seconds, partial(self._end_job, station, request))
+
+    def _end_job(self, station: Station, request: Live) -> None:
+        process = station.process
+        process.jobs -= 1
+        self._leave_behind(
+            request, station, station.step.actions, self._goes_on(request, station.step)
+        )
+        self.simulation.route(request, process, station.step.then)
+        if process.jobs_waiting:
+            self._begin_job(*process.jobs_waiting.popleft())
+        self.kick(process)
