@@ -1,7 +1,7 @@
 """Where to place, and what is known about the devices there: options → one `PassContext` each.
 
-`targets_of` reads deployments, device kinds and a profile; `with_weights` adds how large the weights
-of each node are, which takes the program.
+`targets_of` reads deployments, device kinds and a profile; `with_weights` adds how large the
+weights of each node are, which takes the program.
 """
 
 from collections.abc import Mapping, Sequence
