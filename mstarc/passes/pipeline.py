@@ -34,6 +34,9 @@ PIPELINE: tuple[PassEntry, ...] = (
     PassEntry(name="plan-memory", run=plan_memory),
 )
 
+BEFORE_PLACEMENT = PIPELINE[1].name
+"""The last pass that is the same wherever a program runs."""
+
 Observer = Callable[[str, Program, float], None]
 
 
@@ -46,13 +49,21 @@ def run_pipeline(
     program: Program,
     context: PassContext,
     *,
+    start_after: str | None = None,
     stop_after: str | None = None,
     observe: Observer | None = None,
 ) -> Program | None:
-    """The program after all passes, or after the one named `stop_after`; None after an error."""
+    """The program after all passes, or after the one named `stop_after`; None after an error.
+
+    With `start_after`, `program` is what this pass has made.
+    """
     assert stop_after is None or stop_after in pass_names(), stop_after
-    verify(program, stage="lowering")
-    for entry in PIPELINE:
+    begin = 0
+    if start_after is not None:
+        begin = pass_names().index(start_after) + 1
+    else:
+        verify(program, stage="lowering")
+    for entry in PIPELINE[begin:]:
         result = run_pass(entry, program, context, observe=observe)
         if result is None:
             return None

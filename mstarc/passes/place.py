@@ -19,13 +19,12 @@ ranks of the assignment that fits it, and `ir.verify` requires that.
 Not here: what crosses ranks (partition), and whether everything fits to the byte (plan-memory).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from mstarc.analysis.costs import Costs, call_edges, costs_of
 from mstarc.analysis.memory import Limits, limits_of
-from mstarc.analysis.placement.choose import Choice, choose
-from mstarc.analysis.placement.score import held_by
 from mstarc.deployment import Devices, parse_devices
 from mstarc.deployment.layout import resolve_layout
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
@@ -34,12 +33,14 @@ from mstarc.ir.graph import Call, Program, Statement
 from mstarc.ir.walking import Body, bodies_of, map_statements, statements_of
 from mstarc.passes.context import PassContext
 
+if TYPE_CHECKING:
+    from mstarc.analysis.placement.choose import Choice
+
 
 def place(program: Program, context: PassContext) -> Program:
     """The program with its placement, and the ranks of each call."""
     devices = _devices(context)
     limits = limits_of(context.deployment, devices.kind)
-    costs = costs_of(program, devices.kind, context.weight_bytes)
     copies: tuple[Copy, ...]
     if context.deployment is not None:
         layout = resolve_layout(context.deployment, program, devices.count, context.sink)
@@ -47,6 +48,8 @@ def place(program: Program, context: PassContext) -> Program:
             return program
         assignments, copies = layout.assignments, layout.copies
     else:
+        from mstarc.analysis.placement.choose import choose  # loaded here: a deployment has chosen
+
         choice = choose(
             program,
             devices,
@@ -65,7 +68,11 @@ def place(program: Program, context: PassContext) -> Program:
     placement = Placement(
         name=devices.name if deployment is None else deployment.name,
         devices=(),
-        assignments=_with_hosts(program, assignments, costs),
+        assignments=_with_hosts(
+            program,
+            assignments,
+            lambda: costs_of(program, devices.kind, context.weight_bytes),
+        ),
         copies=copies,
         source="automatic" if deployment is None else deployment.path,
         max_requests=limits.requests,
@@ -125,9 +132,11 @@ def _devices(context: PassContext) -> Devices:
 
 
 def _report_full(
-    program: Program, sink: DiagnosticSink, devices: Devices, limits: Limits, choice: Choice
+    program: Program, sink: DiagnosticSink, devices: Devices, limits: Limits, choice: "Choice"
 ) -> None:
     """MS0617, with the table of the layout that lacks least."""
+    from mstarc.analysis.placement.score import held_by
+
     layout, problem = choice.layouts[0], choice.model.problem
     held = held_by(problem, layout.homes, len(layout.kinds))
     room = [problem.supply[kind].capacity_bytes for kind in layout.kinds]
@@ -168,13 +177,14 @@ def _gigabytes(size: int) -> str:
 
 
 def _with_hosts(
-    program: Program, assignments: tuple[Assignment, ...], costs: Costs
+    program: Program, assignments: tuple[Assignment, ...], find_costs: Callable[[], Costs]
 ) -> tuple[Assignment, ...]:
     """The assignments of all nodes: a host node without one goes with its nearest neighbour."""
     of = {node.name: [a for a in assignments if a.node == node.name] for node in program.nodes}
     hosts = [name for name, found in of.items() if not found]
+    edges = find_costs().edge_s if hosts else {}
     for host in hosts:
-        others = {a if b == host else b: s for (a, b), s in costs.edge_s.items() if host in (a, b)}
+        others = {a if b == host else b: s for (a, b), s in edges.items() if host in (a, b)}
         near = [name for name in of if name in others and name not in hosts]
         nearest = max(near, key=others.__getitem__) if near else None
         rank = _rank_beside(program, assignments, host, nearest)
