@@ -46,7 +46,7 @@ class Reference:
         # So that some replies end by themselves.
         self.model.thinker.lm_head.weight[tiny_config()["im_end_token_id"]] *= 2.5
         self.folder = folder
-        self.model.save_pretrained(folder)
+        self.model.save_pretrained(folder, max_shard_size="500KB")
         # transformers 5.17 asks the Talker's config for it where a request has sound and pictures.
         self.model.config.talker_config.audio_config = self.model.config.thinker_config.audio_config
 

@@ -7,7 +7,7 @@ them, so that the time between two is a whole multiple.
 import io
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -98,19 +98,11 @@ def chosen_frames(total: int, rate: float) -> tuple[list[int], float]:
 
 
 def film_blocks(film: Film, layout: PatchLayout) -> Tensor:
-    """f32[F / depth, Y, X, block]; the last frame stands in for those that a depth lacks."""
+    """u8[F / depth, Y, X, block]; the last frame stands in for those that a depth lacks."""
     count = len(film.frames)
     share = int(_BLOCKS * layout.side**2) * layout.depth // count
     most = max(min(layout.max_pixels, share), int(layout.min_pixels * 1.05))
-    own = PatchLayout(
-        patch=layout.patch,
-        merge=layout.merge,
-        depth=layout.depth,
-        min_pixels=layout.min_pixels,
-        max_pixels=most,
-        mean=layout.mean,
-        std=layout.std,
-    )
+    own = replace(layout, max_pixels=most)
     pixels = fitted(film.frames, own)
     missing = -count % layout.depth
     return blocks(np.concatenate([pixels, np.repeat(pixels[-1:], missing, axis=0)]), own)

@@ -1,7 +1,7 @@
-"""Pictures in: images → normed blocks of patches.
+"""Pictures in: images → blocks of patches.
 
 An image → a size whose sides are whole blocks and whose area is between bounds; frames of that size
-→ f32[F, Y, X, block]: what a vision tower reads.
+→ u8[F, Y, X, block]: what a vision tower reads, and norms where it runs.
 """
 
 import math
@@ -31,8 +31,6 @@ class PatchLayout:
     depth: int
     min_pixels: int
     max_pixels: int
-    mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
-    std: tuple[float, float, float] = (0.5, 0.5, 0.5)
 
     @property
     def side(self) -> int:
@@ -65,7 +63,7 @@ def fitting_size(height: int, width: int, layout: PatchLayout) -> tuple[int, int
 
 
 def picture_blocks(picture: Any, layout: PatchLayout) -> Tensor:
-    """f32[1, Y, X, block] of a picture, which stands in every frame of the depth."""
+    """u8[1, Y, X, block] of a picture, which stands in every frame of the depth."""
     pixels = fitted([picture], layout)
     return blocks(np.repeat(pixels, layout.depth, axis=0), layout)
 
@@ -81,13 +79,11 @@ def fitted(pictures: Sequence[Any], layout: PatchLayout) -> Pixels:
 
 
 def blocks(frames: Pixels, layout: PatchLayout) -> Tensor:
-    """u8[F, H, W, 3] → f32[F / depth, Y, X, block]; a block has its patches line by line, a patch
+    """u8[F, H, W, 3] → u8[F / depth, Y, X, block]; a block has its patches line by line, a patch
     its colours, frames, lines and pixels."""
     count, height, width, _ = frames.shape
     patch, merge, depth = layout.patch, layout.merge, layout.depth
-    pixels = torch.from_numpy(frames).float() / 255
-    pixels = (pixels - torch.tensor(layout.mean)) / torch.tensor(layout.std)
-    parts = pixels.view(
+    parts = torch.from_numpy(frames).view(
         *(count // depth, depth),
         *(height // layout.side, merge, patch),
         *(width // layout.side, merge, patch, 3),

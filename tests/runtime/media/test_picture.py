@@ -38,7 +38,8 @@ def test_an_image_becomes_the_patches_of_transformers(size: tuple[int, int]) -> 
     expected = processor(images=[noise(*size)], return_tensors="pt")
     frames, lines, columns, _ = made.shape
     assert expected["image_grid_thw"].tolist() == [[frames, 2 * lines, 2 * columns]]
-    patches = made.reshape(-1, 1536)
+    assert made.dtype == torch.uint8
+    patches = made.reshape(-1, 1536) / 127.5 - 1.0
     torch.testing.assert_close(patches, expected["pixel_values"], rtol=0, atol=1e-6)
 
 

@@ -126,7 +126,7 @@ def features(found: Mapping[str, list[Any]]) -> dict[str, Any]:
         ("video", "pixel_values_videos", "video_grid_thw"),
     ):
         if found[kind]:
-            given[pixels] = torch.cat([px.reshape(-1, 1536) for px in found[kind]])
+            given[pixels] = torch.cat([px.reshape(-1, 1536) / 127.5 - 1.0 for px in found[kind]])
             given[grids] = torch.tensor(
                 [[px.shape[0], 2 * px.shape[1], 2 * px.shape[2]] for px in found[kind]]
             )

@@ -55,8 +55,8 @@ def test_the_audio_tower(reference: Reference, frames: int) -> None:
 def test_the_vision_tower(reference: Reference, grid: tuple[int, int, int]) -> None:
     tower = built(VisionTower, reference, "thinker.visual.")
     frames, height, width = grid
-    px = torch.randn(frames * height * width, 1536)
-    theirs = reference.model.thinker.visual(px, grid_thw=torch.tensor([grid]))
+    px = torch.randint(0, 256, (frames * height * width, 1536), dtype=torch.uint8)
+    theirs = reference.model.thinker.visual(px / 127.5 - 1.0, grid_thw=torch.tensor([grid]))
     emb, deep = tower.encode(ALONE, px.view(1, frames, height // 2, width // 2, -1))
     close(emb[0], theirs.pooler_output)
     close(deep[0].transpose(0, 1), torch.stack(theirs.deepstack_features))

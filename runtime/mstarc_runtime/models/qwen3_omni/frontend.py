@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mstarc_runtime.errors import RuntimeFailure
-from mstarc_runtime.layers.config import required
+from mstarc_runtime.layers.config import require_value, required
 from mstarc_runtime.media.audio import resample
 from mstarc_runtime.media.film import film_blocks, read_film
 from mstarc_runtime.media.images import read_image
@@ -140,7 +140,7 @@ class Frontend:
     def image(
         self, reading: Reading, part: Media, role: str, opens: bool, closes: bool, last: bool
     ) -> Seen:
-        """Ids and positions before; f32[1, Y, X, block]; places of its rows from where it begins,
+        """Ids and positions before; u8[1, Y, X, block]; places of its rows from where it begins,
         by how much positions move, positions of the rows; ids and positions after."""
         blocks = picture_blocks(read_image(part.content), self._image)
         return self._seen(reading, blocks, 0, role, opens, closes, last)
@@ -148,7 +148,7 @@ class Frontend:
     def video(
         self, reading: Reading, part: Media, role: str, opens: bool, closes: bool, last: bool
     ) -> Seen:
-        """As `image`, f32[F, Y, X, block]."""
+        """As `image`, u8[F, Y, X, block]."""
         film = read_film(part.content)
         step = round(self._video.depth / film.rate * self._positions_a_second)
         return self._seen(reading, film_blocks(film, self._video), step, role, opens, closes, last)
@@ -280,14 +280,13 @@ def _layout(
 ) -> PatchLayout:
     vision = required(thinker, "vision_config")
     size = processor.get("size") or {}
-    mean = [float(number) for number in processor.get("image_mean", (0.5, 0.5, 0.5))]
-    std = [float(number) for number in processor.get("image_std", (0.5, 0.5, 0.5))]
+    for key in ("image_mean", "image_std"):
+        # The tower norms pixels itself.
+        require_value(processor, key, [0.5, 0.5, 0.5], [0.5, 0.5, 0.5])
     return PatchLayout(
         patch=int(required(vision, "patch_size")),
         merge=int(required(vision, "spatial_merge_size")),
         depth=int(required(vision, "temporal_patch_size")),
         min_pixels=int(processor.get("min_pixels") or size.get("shortest_edge", least)),
         max_pixels=int(processor.get("max_pixels") or size.get("longest_edge", most)),
-        mean=(mean[0], mean[1], mean[2]),
-        std=(std[0], std[1], std[2]),
     )

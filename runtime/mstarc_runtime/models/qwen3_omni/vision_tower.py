@@ -56,13 +56,14 @@ class VisionTower(nn.Module):
         return {name: name for name, _ in self.named_parameters()}
 
     def encode(self, ctx: OpContext, px: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows [B, N, D] and [B, N, taps, D] of f32[B, F, Y, X, merge² · patch], N = F · Y · X.
+        """Rows [B, N, D] and [B, N, taps, D] of u8[B, F, Y, X, merge² · patch], N = F · Y · X.
 
-        A block holds its patches line by line.
+        A block holds its patches line by line. Pixels are brought to -1 … 1 here: a film is large.
         """
         batch, frames, rows, columns, _ = px.shape
         angles, (corners, shares) = self._grid(rows, columns, px.device)
-        x = self.patch_embed(px.reshape(batch * frames, rows * columns * self.merge**2, -1))
+        pixels = px.float() / 127.5 - 1.0
+        x = self.patch_embed(pixels.reshape(batch * frames, rows * columns * self.merge**2, -1))
         places = (self.pos_embed(corners) * shares[:, :, None]).sum(1)
         x = x + places.to(x.dtype)
         deep: list[Tensor] = []
