@@ -534,7 +534,7 @@ class Rank1(Rank):
 
     def think_prefill_prefill_vision_encode(self, b: Batch) -> None:
         """emb, deep = vision_encoder.encode(px)"""
-        px = self.think_px.stack(b)  # f32[F, Y, X, 6144]
+        px = self.think_px.stack(b)  # u8[F, Y, X, 6144]
         emb, deep = self.vision_encoder.encode(b, px)
         self.think_prefill_vision_emb.put(b, emb)
         self.think_deep.put(b, deep)
@@ -667,7 +667,7 @@ class Rank1(Rank):
 
     def think_prefill_prefill_vision_encode_2(self, b: Batch) -> None:
         """emb, deep = vision_encoder.encode(px)"""
-        px = self.think_px.stack(b)  # f32[F, Y, X, 6144]
+        px = self.think_px.stack(b)  # u8[F, Y, X, 6144]
         emb, deep = self.vision_encoder.encode(b, px)
         self.think_prefill_vision_emb_2.put(b, emb)
         self.think_prefill_vision_deep.put(b, deep)
