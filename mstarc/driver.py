@@ -452,7 +452,10 @@ def _lint_deployments(
 
     program = job.run("lower", lower, typed)
     # The first passes are the same for all of them.
-    plain = _run_passes(program, PassContext(sink=job.sink), job, stop_after=BEFORE_PLACEMENT)
+    first = PassContext(sink=DiagnosticSink())
+    plain = _run_passes(program, first, job, stop_after=BEFORE_PLACEMENT)
+    for found in first.sink.diagnostics:
+        job.sink.report(found)
     if plain is None:
         return None
     read = []
