@@ -48,6 +48,9 @@ SHIPPED: tuple[Shipped, ...] = (
         deployments=("specs/deployments/qwen3omni_2gpu.yaml",),
     ),
     Shipped(name="bagel", spec="specs/bagel.mstar", placements=("1xH200",)),
+    Shipped(name="vjepa2", spec="specs/vjepa2.mstar", placements=("1xH200",)),
+    Shipped(name="vjepa2_ac", spec="specs/vjepa2_ac.mstar", placements=("1xH200",)),
+    Shipped(name="pi05", spec="specs/pi05.mstar", placements=("1xH200",)),
     Shipped(
         name="orpheus_layouts",
         spec="specs/orpheus.mstar",
