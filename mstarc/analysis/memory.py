@@ -5,7 +5,7 @@ each pool at least those of one request at its longest, and those of every admit
 expected. Everything that shares a device is counted together: ranks, followers, replicas.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from math import ceil
 
@@ -61,7 +61,7 @@ class PoolNeed:
     """The pages of one node on the ranks of one assignment, the same number on each of them.
 
     `full`, `expected`: pages of one request at its longest, and as expected. `devices` are those
-    of the ranks and of their copies.
+    of the ranks and of their `copies`, each of which serves as many of the requests.
     """
 
     node: str
@@ -70,6 +70,11 @@ class PoolNeed:
     full: int
     expected: int
     page_bytes: int
+    copies: int = 1
+
+    def share(self, requests: int) -> int:
+        """How many of so many requests one copy serves at most."""
+        return -(-requests // self.copies)
 
 
 def pool_needs(
@@ -103,6 +108,7 @@ def pool_needs(
             full=max(full, 1),
             expected=max(min(usual, full), 1),
             page_bytes=limits.page_tokens * row,
+            copies=len(devices[home]),
         )
     return tuple(sorted(needs.values(), key=lambda need: need.ranks[0]))
 
@@ -147,9 +153,13 @@ class DeviceNeed:
     # A pool's part of the device is a multiple of its pages where several processes are there.
     times: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
-    def pages_bytes(self, count: str) -> int:
-        """Bytes of `full` or `expected` pages of one request in all pools."""
-        return sum(self.bytes_of(pool, getattr(pool, count)) for pool in self.pools)
+    def full_bytes(self, requests: int = 1) -> int:
+        """Bytes of the pages of so many requests at their longest, in all pools."""
+        return sum(self.bytes_of(pool, pool.full * pool.share(requests)) for pool in self.pools)
+
+    def expected_bytes(self, requests: int) -> int:
+        """Bytes of the pages of so many requests as they are expected, in all pools."""
+        return sum(self.bytes_of(pool, pool.expected * pool.share(requests)) for pool in self.pools)
 
     def bytes_of(self, pool: PoolNeed, pages: int) -> int:
         """Bytes on this device of `pages` pages of a pool, in all processes that have it."""
@@ -161,15 +171,25 @@ class DeviceNeed:
 
     def most(self, asked: int) -> int:
         """The most requests up to `asked` that fit as expected, with one of them at its longest."""
-        usual, whole = self.pages_bytes("expected"), self.pages_bytes("full")
-        low, high = 0, asked
-        while low < high:
-            middle = (low + high + 1) // 2
-            if max(whole, usual * middle) <= self.left(middle):
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        whole = self.full_bytes()
+        return _most(asked, lambda n: max(whole, self.expected_bytes(n)) <= self.left(n))
+
+    def most_full(self, slots: int) -> int:
+        """The most requests up to `slots` that have room at their longest."""
+        left = self.left(slots)
+        return _most(slots, lambda n: self.full_bytes(n) <= left)
+
+
+def _most(asked: int, fits: Callable[[int], bool]) -> int:
+    """The largest number up to `asked` that fits; if one fits, so do all below it."""
+    low, high = 0, asked
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def pages_of(need: DeviceNeed, requests: int) -> dict[tuple[str, int], int]:
@@ -180,17 +200,17 @@ def pages_of(need: DeviceNeed, requests: int) -> dict[tuple[str, int], int]:
     """
     left = need.left(requests)
     if need.is_cpu:
-        left = min(left, max(int(need.memory_bytes * CPU_PAGES), need.pages_bytes("full")))
+        left = min(left, max(int(need.memory_bytes * CPU_PAGES), need.full_bytes()))
     pages = {(pool.node, pool.ranks[0]): pool.full for pool in need.pools}
-    spare = left - need.pages_bytes("full")
-    open_pools = [pool for pool in need.pools if requests > 1]
+    spare = left - need.full_bytes()
+    open_pools = [pool for pool in need.pools if pool.share(requests) > 1]
     while open_pools and spare > 0:
         weight = sum(need.bytes_of(pool, pool.expected) for pool in open_pools)
         rounds = spare / weight
         capped = [
             pool
             for pool in open_pools
-            if pages[pool.node, pool.ranks[0]] + pool.expected * rounds >= pool.full * requests
+            if pages[pool.node, pool.ranks[0]] + pool.expected * rounds >= _cap(pool, requests)
         ]
         if not capped:
             for pool in open_pools:
@@ -198,10 +218,15 @@ def pages_of(need: DeviceNeed, requests: int) -> dict[tuple[str, int], int]:
             break
         for pool in capped:
             key = pool.node, pool.ranks[0]
-            spare -= need.bytes_of(pool, pool.full * requests - pages[key])
-            pages[key] = pool.full * requests
+            spare -= need.bytes_of(pool, _cap(pool, requests) - pages[key])
+            pages[key] = _cap(pool, requests)
         open_pools = [pool for pool in open_pools if pool not in capped]
     return pages
+
+
+def _cap(pool: PoolNeed, requests: int) -> int:
+    """Pages that all requests of a copy take at their longest."""
+    return pool.full * pool.share(requests)
 
 
 def node_bytes(

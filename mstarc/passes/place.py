@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from mstarc.analysis.costs import Costs, call_edges, costs_of
 from mstarc.analysis.memory import Limits, limits_of
-from mstarc.deployment import Devices, parse_devices
+from mstarc.deployment import Deployment, Devices, parse_devices
 from mstarc.deployment.layout import resolve_layout
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
 from mstarc.ir.decisions import Assignment, Copy, Device, Placement, fitting
@@ -75,12 +75,22 @@ def place(program: Program, context: PassContext) -> Program:
         ),
         copies=copies,
         source="automatic" if deployment is None else deployment.path,
-        max_requests=limits.requests,
+        max_requests=limits.requests * _requests_for(deployment, copies),
         max_tokens=limits.tokens,
     )
     used = sorted({*placement.ranks, *(copy.device for copy in copies)})
     _report_idle(program, devices, used, context)
     return placed_on(program, replace(placement, devices=_used(devices, used)))
+
+
+def _requests_for(deployment: Deployment | None, copies: tuple[Copy, ...]) -> int:
+    """How many times the usual requests run at once: a replica serves as many of its own.
+
+    A deployment's `max_concurrent_requests` is of all replicas together.
+    """
+    if deployment is not None and deployment.max_requests is not None:
+        return 1
+    return 1 + max((copy.copy for copy in copies), default=0)
 
 
 def placed_on(program: Program, placement: Placement) -> Program:
@@ -169,7 +179,7 @@ def _report_full(
 
 def _thing(name: str) -> str:
     node, _, context = name.partition(".")
-    return f"KV pages of {node} ({context})" if context else f"weights of {node}"
+    return f"KV pages of {node} ({context})" if context else f"weights and activations of {node}"
 
 
 def _gigabytes(size: int) -> str:

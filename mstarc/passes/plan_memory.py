@@ -160,15 +160,13 @@ def _capacity(needs: list[DeviceNeed], limits: Limits) -> Capacity:
     found: list[tuple[int, int, int]] = []
     for need in needs:
         if limits.pages is not None:
-            whole = min((limits.pages // pool.full for pool in need.pools), default=limits.requests)
-            usual = [limits.pages // pool.expected for pool in need.pools]
+            whole = [limits.pages // pool.full * pool.copies for pool in need.pools]
+            usual = [limits.pages // pool.expected * pool.copies for pool in need.pools]
             most = min([limits.requests, *usual])
-            found.append((most, min(whole, most), need.device))
+            found.append((most, min([most, *whole]), need.device))
             continue
         most = need.most(limits.requests)
-        one = need.pages_bytes("full")
-        whole = need.left(most) // one if one else limits.requests
-        found.append((most, max(0, min(whole, most)), need.device))
+        found.append((most, need.most_full(most), need.device))
     expected, _, rank = min(found, key=lambda item: (item[0], item[1], item[2]))
     full = min(count for _, count, _ in found)
     if expected == limits.requests:
