@@ -81,7 +81,7 @@ class Rank0(Rank):
                 Sampler(temperature="temperature", top_p=0.8, repetition_penalty=1.3, seed="seed"),
             ),
             op_sampler={"prefill": "default", "step": "default"},
-            pages=1024,
+            pages=512,
             page_tokens=16,
         )
         self.codec = b.stateless(
