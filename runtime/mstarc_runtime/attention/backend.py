@@ -22,9 +22,7 @@ class JoinedAttention(Protocol):
 class JoinsHeads(Protocol):
     """A step's attention that takes a joined product."""
 
-    def joined(
-        self, *, heads: int, angles: tuple[Tensor, Tensor], scale: float
-    ) -> JoinedAttention:
+    def joined(self, *, heads: int, angles: tuple[Tensor, Tensor], scale: float) -> JoinedAttention:
         """For `heads` query heads; `angles`: cosines and sines f32[positions, D / 2] by halves."""
         ...
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from mstarc_runtime.attention.backend import Attention
-from mstarc_runtime.attention.mask import Mask, visible_rows
+from mstarc_runtime.attention.mask import Mask, see_all, visible_rows
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.mirror import MirroredArray, PackedMirror, StepMirror
 from mstarc_runtime.kvcache.packed import PackedRows
@@ -215,7 +215,8 @@ class _Packed:
 
     def _plan(self, heads: int, scale: float) -> None:
         rows, layout = self._rows, self._cache.layout
-        framed = self._mask.kind == "frames"
+        lengths = rows.kv_lengths[rows.row_requests].astype(np.int64)
+        framed = self._mask.kind == "frames" and not see_all(rows.row_indices, lengths, self._mask)
         self._wrapper = self._backend.prefill_wrapper("fa2" if framed else "fa3")
         self._wrapper.plan(
             torch.from_numpy(rows.row_indptr),

@@ -38,13 +38,25 @@ def frames(rows: int) -> Mask:
 
 def visible_rows(indices: NDArray[np.int64], length: int, mask: Mask) -> NDArray[np.bool_]:
     """bool[T, S]: which of a context's `length` rows the rows at `indices` i64[T] see."""
+    return np.arange(length) < _ends(indices, np.full_like(indices, length), mask)[:, None]
+
+
+def see_all(indices: NDArray[np.int64], lengths: NDArray[np.int64], mask: Mask) -> bool:
+    """Whether rows at `indices` i64[R] of contexts of `lengths` i64[R] see all that is there.
+
+    A call of one whole frame at a context's end does: it needs no mask.
+    """
+    return bool((_ends(indices, lengths, mask) >= lengths).all())
+
+
+def _ends(indices: NDArray[np.int64], lengths: NDArray[np.int64], mask: Mask) -> NDArray[np.int64]:
+    """The first row that each row does not see."""
     match mask.kind:
         case "causal":
-            ends = indices + 1
+            return indices + 1
         case "full" | "prefix":
-            ends = np.full_like(indices, length)
+            return lengths
         case "frames":
-            ends = (indices // mask.frame_rows + 1) * mask.frame_rows
+            return (indices // mask.frame_rows + 1) * mask.frame_rows
         case _:
             assert_never(mask.kind)
-    return np.arange(length) < ends[:, None]
