@@ -115,6 +115,7 @@ class _Layout:
         self.check_all_placed(placed)
         if self.failed:
             return Layout(assignments=(), copies=())
+        self.check_folded(placed)
         nodes = [node for node in self.program.nodes if node.name in placed]
         return Layout(
             assignments=tuple(a for node in nodes for a in _assignments(node, placed[node.name])),
@@ -231,6 +232,23 @@ class _Layout:
             label = "no group of this node names the walk"
             help_ = f"add `{walk}` to `graph_walks`, or leave `graph_walks` out"
             self.error("MS0607", first.name.span, message, label, help_)
+
+    def check_folded(self, placed: dict[str, list[_Placed]]) -> None:
+        """Warn of a public name without a node that is put on other ranks than what holds it."""
+        nodes = {node.name: node for node in self.program.nodes}
+        for group in self.deployment.groups:
+            for name in group.nodes:
+                holder = self.folded.get(name.value)
+                if holder is None or holder not in placed:
+                    continue
+                ranks = {r for e in placed[holder] for r in _group_of(nodes[holder], e)[0]}
+                if ranks & set(replicas_of(group)[0]):
+                    continue
+                listed = ", ".join(map(str, sorted(ranks)))
+                message = f"`{name.value}` here changes nothing"
+                label = f"it is a part of `{holder}`, which is on rank {listed}"
+                primary = Label(span=name.span, text=label)
+                self.sink.report(Diagnostic(code="MS0630", message=message, primary=primary))
 
     def check_state(self, node: Node, entries: list[_Placed]) -> None:
         """Report a node that keeps something of a request on two ranks: it would keep halves."""

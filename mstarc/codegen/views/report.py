@@ -208,7 +208,9 @@ def _nodes(plan: Plan, placed: PlacedPlan, known: Knowledge) -> tuple[str, ...]:
     where = f"{device_words(placement)}, placed by "
     where += "exact search." if placement.source == "automatic" else f"`{placement.source}`."
     head = ["node", "engine", "rank", "of a request's time, at most", "weights", "why there"]
-    return (where, "", *table(head, rows, "  r"))
+    folded = [f"`{public}` is a part of `{node}`" for public, node in placed.program.folded]
+    parts = ("", f"{'; '.join(folded)}, as deployment files call it.") if folded else ()
+    return (where, "", *table(head, rows, "  r"), *parts)
 
 
 def _step_table(placed: PlacedPlan) -> tuple[str, ...]:
