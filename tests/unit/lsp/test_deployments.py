@@ -1,5 +1,7 @@
 """An open deployment file: completion, hover, definition and findings, with its spec at hand."""
 
+from random import Random
+
 import pytest
 
 from mstarc import driver
@@ -102,3 +104,30 @@ def test_a_model_without_a_spec_is_told() -> None:
     document, _ = opened("model: begal\nnode_groups: [{node_names: [a], ranks: [0]}]\n‸")
     document.lint()
     assert [found.code for found in document.diagnostics] == ["MS0606"]
+
+
+def test_no_text_and_no_place_raises() -> None:
+    chance = Random("deployments")
+    pieces = [
+        "model: bagel\n",
+        "node_groups:\n",
+        "  - ",
+        "node_names: ",
+        "[LLM",
+        "]",
+        "{",
+        "}",
+        "\n",
+    ]
+    pieces += ["    ranks: [0]\n", "graph_walks:", " decode", '"', "'", "#", ": ", "\t", "é🎙", ","]
+    for _ in range(150):
+        text = "".join(chance.choice(pieces) for _ in range(chance.randrange(1, 14)))
+        document, _ = opened(text + "‸")
+        for offset in (0, len(text), chance.randrange(len(text) + 1)):
+            complete(document, offset)
+            hover(document, offset)
+            definition(document, offset)
+        assert all(
+            0 <= found.primary.span.start <= found.primary.span.end <= len(text)
+            for found in document.diagnostics
+        )
