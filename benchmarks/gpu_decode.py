@@ -2,12 +2,13 @@
 
 The runtime's own worker runs a plan of full-size Orpheus with random weights. The region's body,
 `speak_decode_pass` of the generated rank module, is run unchanged: first call by call, then
-captured once as a CUDA graph and replayed. After every step the device is waited for, and the wait
-is taken out of the host's time. Both ways run in one process, one after the other.
+captured once as a CUDA graph and replayed. `floor` is what the bus needs for the weights and the
+rows that are attended; `busy` is the device's share of the wall time; what a step waits for the device
+is taken out of the host's time.
 
     mstarc compile specs/orpheus.mstar --sizes benchmarks/orpheus_full.yaml \\
         --placement 1xH200 -o build/orpheus_h200
-    python benchmarks/gpu_decode.py build/orpheus_h200 [--batches 1 8 16 32] [--steps 200] [--json]
+    python benchmarks/gpu_decode.py build/orpheus_h200 [--batches 1 8 16 32] [--eager] [--json]
 """
 
 import argparse
@@ -42,15 +43,11 @@ READ_BYTES_A_SECOND = 4.3e12
 
 
 class TimedExecutor:
-    """Waits for the device behind every run and says how long the device and the wait took."""
+    """Notes when the device begins and ends each run of the decode step, and waits for nothing."""
 
     def __init__(self, runs: Executor) -> None:
         self._runs = runs
-        self._begin = torch.cuda.Event(enable_timing=True)
-        self._end = torch.cuda.Event(enable_timing=True)
-        self.last_step = ""
-        self.waited_s = 0.0
-        self.device_ms = 0.0
+        self.events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
 
     def captures(self, step: DeviceStep) -> bool:
         return self._runs.captures(step)
@@ -59,17 +56,33 @@ class TimedExecutor:
         return self._runs.capture(worker)
 
     def run(self, rank: Rank, batch: StepBatch) -> None:
-        self._begin.record()
+        if batch.step.name != DECODE:
+            self._runs.run(rank, batch)
+            return
+        pair = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+        pair[0].record()
         self._runs.run(rank, batch)
-        self._end.record()
-        start = time.perf_counter()
-        self._end.synchronize()
-        self.waited_s = time.perf_counter() - start
-        self.device_ms = self._begin.elapsed_time(self._end)
-        self.last_step = batch.step.name
+        pair[1].record()
+        self.events.append(pair)
 
 
-def begin(worker: Worker, slot: int, steps: int) -> None:
+class Waits:
+    """How long steps waited for the device: `StepBatch.end_read_back`, timed."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        wait = StepBatch.end_read_back
+
+        def timed(batch: StepBatch) -> None:
+            start = time.perf_counter()
+            wait(batch)
+            self.seconds += time.perf_counter() - start
+
+        StepBatch.end_read_back = timed  # type: ignore[method-assign]
+
+
+def begin(worker: Worker, slot: int, steps: int, rows: int) -> None:
+    """Sends a request whose prompt has about `rows` rows: a byte is one."""
     options = {"voice": "tara", "temperature": 0.6, "max_tokens": steps, "seed": slot}
     placement_steps = {"speak": 0, "vocoder": 4}
     worker._handle(
@@ -81,7 +94,9 @@ def begin(worker: Worker, slot: int, steps: int) -> None:
                 machines=tuple(placement_steps.items()),
                 bounds={"speak.decode": steps},
                 options=options,
-                inputs={"prompt": Shape("plain", plain=f"request {slot} says this much")},
+                inputs={
+                    "prompt": Shape("plain", plain=f"request {slot} ".ljust(max(rows, 12), "."))
+                },
                 seed=slot,
             ),
             (),
@@ -97,39 +112,53 @@ def refuse_failures(conductor: LocalMailbox) -> None:
 
 
 def measure(
-    worker: Worker, executor: TimedExecutor, conductor: LocalMailbox, batch: int, steps: int
+    worker: Worker,
+    executor: TimedExecutor,
+    waits: Waits,
+    conductor: LocalMailbox,
+    batch: int,
+    options: argparse.Namespace,
 ) -> dict[str, float]:
-    """Medians over the decode steps in which all `batch` requests take part."""
+    """Means over the decode steps in which all `batch` requests take part."""
+    rows = options.rows - WARM_UP_STEPS - 2 * batch - options.steps // 2
     for slot in range(batch):
-        begin(worker, slot, MAX_TOKENS)
-    device_ms: list[float] = []
-    host_us: list[float] = []
-    wall_ms: list[float] = []
-    seen = 0
-    while len(device_ms) < steps:
-        executor.last_step = ""
-        start = time.perf_counter()
+        begin(worker, slot, MAX_TOKENS, rows)
+    executor.events.clear()
+    start, seen, waited = 0.0, 0, 0.0
+    while len(executor.events) < seen + options.steps or not seen:
+        if not seen and len(executor.events) >= WARM_UP_STEPS + 2 * batch:
+            torch.cuda.synchronize()
+            seen, waited, start = len(executor.events), waits.seconds, time.perf_counter()
         did = worker.turn()
-        wall = time.perf_counter() - start
         refuse_failures(conductor)
         assert did, "the requests ended before enough steps were measured"
-        if executor.last_step != DECODE:
-            continue
-        seen += 1
-        if seen <= WARM_UP_STEPS + 2 * batch:
-            continue
-        device_ms.append(executor.device_ms)
-        host_us.append((wall - executor.waited_s) * 1e6)
-        wall_ms.append(wall * 1e3)
+    torch.cuda.synchronize()
+    wall_s = time.perf_counter() - start
+    device_ms = [begun.elapsed_time(ended) for begun, ended in executor.events[seen:]]
+    lengths = worker.parts.kv["lm"].cache.tables.lengths
+    held = int(lengths[:batch].sum()) - batch * options.steps // 2
+    steps = len(device_ms)
+    found = {
+        "device_ms": statistics.median(device_ms),
+        "step_ms": wall_s * 1e3 / steps,
+        "host_us": (wall_s - (waits.seconds - waited)) * 1e6 / steps,
+        "busy": sum(device_ms) / (wall_s * 1e3),
+        "floor_ms": floor_ms(worker, held),
+    }
     for slot in range(batch):
         worker.drop_rows(slot)
         worker.rank.release(slot)
         worker.live.pop(slot, None)
-    return {
-        "device_ms": statistics.median(device_ms),
-        "step_ms": statistics.median(wall_ms),
-        "host_us": statistics.median(host_us),
-    }
+    return found
+
+
+def floor_ms(worker: Worker, rows: int) -> float:
+    """How long the bus needs for what a step must read: the weights once, and the rows held."""
+    engine = worker.parts.kv["lm"]
+    layout = engine.cache.layout
+    weights = sum(p.numel() * p.element_size() for p in engine.module.parameters())
+    row = 2 * layout.layers * layout.kv_heads * layout.head_dim * engine.cache.keys.element_size()
+    return (weights + rows * row) / READ_BYTES_A_SECOND * 1e3
 
 
 def make(folder: Path, *, graphs: bool) -> tuple[Worker, TimedExecutor, LocalMailbox]:
@@ -159,52 +188,38 @@ def main() -> None:
     parser.add_argument("plan", type=Path)
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 16, 32])
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--rows", type=int, default=768, help="rows of a request, on average")
+    parser.add_argument("--eager", action="store_true", help="also call by call")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     use_threads(4)
+    waits = Waits()
     rows = []
-    for graphs in (False, True):
+    for graphs in (False, True) if options.eager else (True,):
         worker, executor, conductor = make(options.plan, graphs=graphs)
-        module = worker.parts.kv["lm"].module
-        floor_ms = (
-            sum(p.numel() * p.element_size() for p in module.parameters())
-            / READ_BYTES_A_SECOND
-            * 1e3
-        )
         for batch in options.batches:
-            found = measure(worker, executor, conductor, batch, options.steps)
-            rows.append(
-                {
-                    "batch": batch,
-                    "graphs": graphs,
-                    "weights_floor_ms": round(floor_ms, 2),
-                    **{name: round(value, 3) for name, value in found.items()},
-                }
-            )
-        del worker, executor, conductor, module
+            found = measure(worker, executor, waits, conductor, batch, options)
+            rows.append({"batch": batch, "graphs": graphs, **found})
+        del worker, executor, conductor
         torch.cuda.empty_cache()
+    device = torch.device("cuda", 0)
+    said = choices_on(device).said
     if options.json:
-        print(
-            json.dumps(
-                {
-                    "gpu": torch.cuda.get_device_name(0),
-                    "torch": torch.__version__,
-                    "attention": choices_on(torch.device("cuda", 0)).said,
-                    "rows": rows,
-                }
-            )
-        )
+        machine = {"gpu": torch.cuda.get_device_name(device), "torch": torch.__version__}
+        print(json.dumps({**machine, "attention": said, "rows": rows}))
         return
-    print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, {choices_on(torch.device("cuda", 0)).said}; medians")
+    print(f"{torch.cuda.get_device_name(device)}, torch {torch.__version__}; {said}")
+    print(f"requests of {options.rows} rows on average, {options.steps} steps")
     print(
-        f"{'batch':>5} {'region':>12} {'device ms':>9} {'step ms':>8} "
-        f"{'host µs':>8} {'floor ms':>9}"
+        f"{'batch':>5} {'region':>12} {'device ms':>9} {'floor ms':>8} {'of floor':>8} "
+        f"{'step ms':>8} {'busy':>6} {'host µs':>8}"
     )
     for row in rows:
         how = "one graph" if row["graphs"] else "call by call"
         print(
-            f"{row['batch']:>5} {how:>12} {row['device_ms']:>9} {row['step_ms']:>8} "
-            f"{row['host_us']:>8} {row['weights_floor_ms']:>9}"
+            f"{row['batch']:>5} {how:>12} {row['device_ms']:>9.3f} {row['floor_ms']:>8.2f} "
+            f"{row['floor_ms'] / row['device_ms']:>8.1%} {row['step_ms']:>8.3f} "
+            f"{row['busy']:>6.1%} {row['host_us']:>8.0f}"
         )
 
 
