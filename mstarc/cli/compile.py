@@ -98,7 +98,7 @@ def command(
         ),
     )
     sys.stdout.write(outcome.dump)
-    if not placements:
+    if not options.placements:
         for file in options.deployments:
             _say_devices(file, options.default_kind)
     if outcome.files is not None:

@@ -10,6 +10,7 @@ from mstarc.cli.inputs import read_source
 from mstarc.cli.output import combined_report, print_report
 from mstarc.deployment import Deployment, read_deployment
 from mstarc.deployment.settings import (
+    DEVICES_VARIABLE,
     KWARGS,
     SETTINGS,
     GivenSetting,
@@ -140,6 +141,11 @@ def _device_rows(
     return [
         Row(source="default", value=usual, where=""),
         Row(source="file", value=named, where=_place(file, span) if span else _path(file)),
+        Row(
+            source="environment",
+            value=os.environ.get(DEVICES_VARIABLE) or None,
+            where=f"${DEVICES_VARIABLE}",
+        ),
         Row(source="command line", value=given, where="--placement"),
     ]
 

@@ -153,6 +153,8 @@ def read_inputs(
 
     `spec` may be a deployment file: then the spec is that of its model.
     """
+    if not placements and (devices := os.environ.get("MSTARC_DEVICES")):
+        placements = (devices,)
     given = (spec, *deployments) if spec.suffix in YAML else deployments
     if given and len(placements) > 1:
         raise click.UsageError(

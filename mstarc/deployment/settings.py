@@ -19,6 +19,9 @@ from mstarc.source import SourceFile, Span
 Origin: TypeAlias = Literal["environment", "command line"]
 
 ENVIRONMENT = "MSTARC_"
+DEVICES_VARIABLE = "MSTARC_DEVICES"
+"""What `--placement` would say."""
+
 KWARGS = "model_kwargs."
 
 
@@ -106,7 +109,10 @@ def from_environment(environment: Mapping[str, str], sink: DiagnosticSink) -> li
         if key is not None:
             given = GivenSetting(key=key, value=value, origin="environment", file=file, span=span)
             found.append(given)
-        elif name.startswith(ENVIRONMENT) and (near := did_you_mean(name, known)):
+        elif name.startswith(ENVIRONMENT) and name != DEVICES_VARIABLE:
+            near = did_you_mean(name, (*known, DEVICES_VARIABLE))
+            if not near:
+                continue  # another's: the runtime has some of its own
             message = f"no setting is given by the environment variable `{name}`"
             sink.report(_unknown(message, span, near))
     return found

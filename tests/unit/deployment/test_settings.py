@@ -192,6 +192,22 @@ def test_what_is_read_of_a_file_without_devices_is_said(
     assert [device["kind"] for device in devices] == ["L40S", "L40S"]
 
 
+def test_devices_may_come_from_the_environment(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MSTARC_DEVICES", "2xA100")
+    assert compiled() == 0
+    assert '"A100"' in (folder / "plan/placements/pair/placement.json").read_text()
+    assert compiled("--placement", "2xL40S") == 0
+    assert '"L40S"' in (folder / "plan/placements/pair/placement.json").read_text()
+    capsys.readouterr()
+    assert run_command(["explain", "--setting", "devices", "pair.yaml"]) == 0
+    assert "> environment   2xA100  $MSTARC_DEVICES" in capsys.readouterr().out
+    monkeypatch.setenv("MSTARC_DEVICE", "cpu")
+    assert compiled() == 1
+    assert "MS0633" in capsys.readouterr().out
+
+
 def test_a_file_of_an_unknown_model_names_the_nearest(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
