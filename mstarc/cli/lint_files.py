@@ -10,6 +10,7 @@ from mstarc.cli.inputs import read_source, shown_path
 from mstarc.deployment.keys import is_deployment, models_of, wanted_model
 from mstarc.diagnostics import DiagnosticSink
 from mstarc.records import dataclass
+from mstarc.resources import spec_folders
 from mstarc.source import SourceFile
 
 # What a file is for is told by its keys, so that other YAML in a folder is left alone.
@@ -93,7 +94,8 @@ def _owner(
             return entry
     if wanted is None:
         return None
-    for folder in list(path.absolute().parents)[:2]:
+    near = list(path.absolute().parents)[:2] if by_name else spec_folders(path)
+    for folder in near:
         for candidate in sorted(folder.glob("*.mstar")):
             if by_name and candidate.stem != wanted:
                 continue
