@@ -3,8 +3,8 @@
 The runtime's own worker runs a plan of full-size Orpheus with random weights. The region's body,
 `speak_decode_pass` of the generated rank module, is run unchanged: first call by call, then
 captured once as a CUDA graph and replayed. `floor` is what the bus needs for the weights and the
-rows that are attended; `busy` is the device's share of the wall time; what a step waits for the device
-is taken out of the host's time.
+rows that are attended; `busy` is the device's share of the wall time; what a step waits for the
+device is taken out of the host's time.
 
     mstarc compile specs/orpheus.mstar --sizes benchmarks/orpheus_full.yaml \\
         --placement 1xH200 -o build/orpheus_h200
