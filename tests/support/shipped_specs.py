@@ -187,7 +187,7 @@ def deployment_of(program: Program, *, apart: bool) -> SourceFile:
     lines = [
         f"model: {program.model}",
         f"devices: {len(groups)}xH200",
-        "max_seq_len: 16",
+        "max_seq_len: 32",
         "max_concurrent_requests: 1",
         "node_groups:",
     ]

@@ -100,16 +100,23 @@ class FileVocabulary:
 
 
 class AsciiVocabulary:
-    """A letter a token, for models with random weights: no file, any size."""
+    """A letter a token, for models with random weights: no file, any size.
 
-    def __init__(self, size: int) -> None:
+    `newline` is the id of a line break, where a model has one for it.
+    """
+
+    def __init__(self, size: int, newline: int = 0) -> None:
         self._size = size
+        self._newline = newline
 
     def bytes_of(self, token: int) -> bytes:
         return bytes([32 + token % 95])
 
     def encode(self, text: str) -> list[int]:
-        return [max(0, ord(letter) - 32) % self._size for letter in text]
+        return [
+            self._newline if letter == "\n" else max(0, ord(letter) - 32) % self._size
+            for letter in text
+        ]
 
 
 def _older(folder: Path) -> Tokenizer:

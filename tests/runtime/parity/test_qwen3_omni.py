@@ -85,13 +85,13 @@ def asked(media: Path, reference: Reference) -> Callable[[Sequence[Any]], dict[s
                 ids += frontend.text(state, part.value, *where)[0].tolist()
                 continue
             if part.kind == "audio":
-                before, _, mel, at, after, _ = frontend.audio(state, part.value, *where)
+                before, mel, after, inside, _ = frontend.audio(state, part.value, *where)
                 found["mel"].append(mel)
             else:
                 read = frontend.image if part.kind == "image" else frontend.video
-                before, _, px, _, _, at, after, _ = read(state, part.value, *where)
+                before, px, after, inside, _, _, _ = read(state, part.value, *where)
                 found[part.kind].append(px)
-            rows = [thinker[f"{part.kind}_token_id"]] * len(at)
+            rows = [thinker[f"{part.kind}_token_id"]] * int(inside.sum())
             ids += [*before.tolist(), *rows, *after.tolist()]
         return {"ids": ids, **features(found)}
 
@@ -168,9 +168,9 @@ def test_text_and_speech_end_where_transformers_ends_them(
     media: Path,
     asked: Callable[[Sequence[Any]], dict[str, Any]],
 ) -> None:
-    made = ranks.submit(["abc"], media, max_tokens=40, talker_max_tokens=200)
+    made = ranks.submit(["moon"], media, max_tokens=40, talker_max_tokens=200)
     ranks.run()
-    expected = reference.answer(asked(["abc"])["ids"], tokens=40, frames=200, eos=END)
+    expected = reference.answer(asked(["moon"])["ids"], tokens=40, frames=200, eos=END)
     assert expected.codes is not None
     assert len(expected.tokens) < 40, "the Thinker draws the end of the text"
     assert expected.codes.shape[1] < 200, "the Talker draws the end of the speech"

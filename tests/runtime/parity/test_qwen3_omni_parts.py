@@ -46,7 +46,7 @@ def test_the_audio_tower(reference: Reference, frames: int) -> None:
     tower = built(AudioTower, reference, "thinker.audio_tower.")
     mel = torch.randn(128, frames)
     theirs = reference.model.thinker.audio_tower(mel, feature_lens=torch.tensor([frames]))
-    both = tower.encode(ALONE, torch.stack([mel, mel.flip(1)]))
+    both = tower.heard(torch.stack([mel, mel.flip(1)]))
     close(both[0], theirs.last_hidden_state)
 
 
@@ -57,7 +57,7 @@ def test_the_vision_tower(reference: Reference, grid: tuple[int, int, int]) -> N
     frames, height, width = grid
     px = torch.randint(0, 256, (frames * height * width, 1536), dtype=torch.uint8)
     theirs = reference.model.thinker.visual(px / 127.5 - 1.0, grid_thw=torch.tensor([grid]))
-    emb, deep = tower.encode(ALONE, px.view(1, frames, height // 2, width // 2, -1))
+    emb, deep = tower.seen(px.view(1, frames, height // 2, width // 2, -1))
     close(emb[0], theirs.pooler_output)
     close(deep[0].transpose(0, 1), torch.stack(theirs.deepstack_features))
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from mstarc_runtime.errors import RuntimeFailure
-from mstarc_runtime.layers.config import require_value, required
+from mstarc_runtime.layers.config import bad_config, require_value, required
 from mstarc_runtime.media.audio import resample
 from mstarc_runtime.media.film import film_blocks, read_film
 from mstarc_runtime.media.images import read_image
@@ -29,14 +29,12 @@ from mstarc_runtime.media.tokens import (
     Vocabulary,
 )
 from mstarc_runtime.models.qwen3_omni.audio_tower import rows_of
+from mstarc_runtime.models.qwen3_omni.marks import NEWLINE, ROLES, Marks
 from mstarc_runtime.plan_api import Audio, Media
 from mstarc_runtime.weights.load import read_json
 
-Words = tuple[Tensor, Tensor]
-Heard = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
-Seen = tuple[Tensor, Tensor, Tensor, Tensor, int, Tensor, Tensor, Tensor]
-
-_ROLES = ("system", "user", "assistant")
+Heard = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+Seen = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, int, Tensor]
 
 
 @dataclass(slots=True)
@@ -47,17 +45,6 @@ class Reading:
     position: int = 0
     read: int = 0
     reply: TextState = field(default_factory=TextState)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
-    """Ids of the chat template."""
-
-    start: int
-    end: int
-    roles: Mapping[str, int]
-    audio: tuple[int, int]
-    vision: tuple[int, int]
 
 
 class Frontend:
@@ -97,12 +84,16 @@ class Frontend:
         vocabulary: Vocabulary
         if folder is None:
             # Ids of letters stay below those of marks, whose order nobody knows.
-            vocabulary = AsciiVocabulary(int(required(thinker, "audio_token_id")))
+            vocabulary = AsciiVocabulary(int(required(thinker, "audio_token_id")), NEWLINE)
         else:
             vocabulary = FileVocabulary.of_folder(folder)
+        if vocabulary.encode("\n") != [NEWLINE]:
+            raise bad_config(
+                "vocab_size", thinker["text_config"]["vocab_size"], "a Qwen tokenizer's"
+            )
         return cls(
             vocabulary=vocabulary,
-            marks=_marks(config, vocabulary),
+            marks=Marks.of(config),
             speakers=required(required(config, "talker_config"), "speaker_id"),
             mels=int(required(audio, "num_mel_bins")),
             piece=2 * int(required(audio, "n_window")),
@@ -117,31 +108,31 @@ class Frontend:
 
     def text(
         self, reading: Reading, part: str, role: str, opens: bool, closes: bool, last: bool
-    ) -> Words:
+    ) -> tuple[Tensor, Tensor]:
         """Ids i64[T] and positions i64[T, 3]."""
         self._check_turn(role, last)
         before = self._opening(role) if opens else []
         inner = self._vocabulary.encode(f"\n{part}" if opens else part)
-        return self._words(reading, role, [*before, *inner, *self._closing(closes, last)])
+        ids = [*before, *inner, *self._closing(closes, last)]
+        start = self._advance(reading, role, len(ids))
+        return _ids(ids), start + _line(len(ids))
 
     def audio(
         self, reading: Reading, part: Audio, role: str, opens: bool, closes: bool, last: bool
     ) -> Heard:
-        """Ids, positions before; f32[mels, M], positions of its rows; ids, positions after."""
-        self._check_turn(role, last)
-        mark, end = self._marks.audio
-        before = self._words(reading, role, [*self._turn(role, opens), mark])
+        """Ids before; f32[mels, M]; ids after; which rows are sound; positions of all rows."""
+        before, after = self._around(self._marks.audio, role, opens, closes, last)
         mel = spectrogram(resample(part.samples, part.rate, RATE), self._mels)
         rows = rows_of(mel.shape[1], piece=self._piece)
-        places = self._advance(reading, role, rows) + torch.arange(rows)[:, None].expand(-1, 3)
-        after = self._words(reading, role, [end, *self._closing(closes, last)])
-        return (*before, mel, places, *after)
+        count = len(before) + rows + len(after)
+        at = self._advance(reading, role, count) + _line(count)
+        return _ids(before), mel, _ids(after), _inside(len(before), rows, len(after)), at
 
     def image(
         self, reading: Reading, part: Media, role: str, opens: bool, closes: bool, last: bool
     ) -> Seen:
-        """Ids and positions before; u8[1, Y, X, block]; places of its rows from where it begins,
-        by how much positions move, positions of the rows; ids and positions after."""
+        """Ids before; u8[1, Y, X, block]; ids after; which rows are of the image; places of all
+        rows from where the part begins, by how much positions move, positions of all rows."""
         blocks = picture_blocks(read_image(part.content), self._image)
         return self._seen(reading, blocks, 0, role, opens, closes, last)
 
@@ -185,22 +176,25 @@ class Frontend:
         closes: bool,
         last: bool,
     ) -> Seen:
-        self._check_turn(role, last)
-        mark, end = self._marks.vision
-        before = self._words(reading, role, [*self._turn(role, opens), mark])
+        before, after = self._around(self._marks.vision, role, opens, closes, last)
         frames, lines, columns, _ = blocks.shape
-        places = torch.cartesian_prod(
+        inside = torch.cartesian_prod(
             torch.arange(frames) * step, torch.arange(lines), torch.arange(columns)
         )
-        span = int(places.max()) + 1
+        first, behind = len(before), len(before) + int(inside.max()) + 1
+        places = torch.cat([_line(first), first + inside, behind + _line(len(after))])
+        span = behind + len(after)
         at = self._advance(reading, role, span) + places
-        after = self._words(reading, role, [end, *self._closing(closes, last)])
-        return (*before, blocks, places, span, at, *after)
+        media = _inside(first, len(inside), len(after))
+        return _ids(before), blocks, _ids(after), media, places, span, at
 
-    def _words(self, reading: Reading, role: str, ids: Sequence[int]) -> Words:
-        start = self._advance(reading, role, len(ids))
-        places = (start + torch.arange(len(ids)))[:, None].expand(-1, 3)
-        return torch.tensor(ids, dtype=torch.int64), places.contiguous()
+    def _around(
+        self, marks: tuple[int, int], role: str, opens: bool, closes: bool, last: bool
+    ) -> tuple[list[int], list[int]]:
+        """The ids before and behind a sound or picture."""
+        self._check_turn(role, last)
+        turn = [*self._opening(role), NEWLINE] if opens else []
+        return [*turn, marks[0]], [marks[1], *self._closing(closes, last)]
 
     def _advance(self, reading: Reading, role: str, span: int) -> int:
         """Where the next rows begin; they take `span` positions if the Talker hears them."""
@@ -219,20 +213,16 @@ class Frontend:
     def _opening(self, role: str) -> list[int]:
         return [self._marks.start, self._marks.roles[role]]
 
-    def _turn(self, role: str, opens: bool) -> list[int]:
-        return [*self._opening(role), *self._vocabulary.encode("\n")] if opens else []
-
     def _closing(self, closes: bool, last: bool) -> list[int]:
-        line = self._vocabulary.encode("\n")
-        end = [self._marks.end, *line] if closes else []
-        return [*end, *self._opening("assistant"), *line] if last else end
+        end = [self._marks.end, NEWLINE] if closes else []
+        return [*end, *self._opening("assistant"), NEWLINE] if last else end
 
     def _check_turn(self, role: str, last: bool) -> None:
-        if role not in _ROLES:
+        if role not in ROLES:
             raise RuntimeFailure(
                 "MS9213",
                 f"`parts` has a turn of `{role}`",
-                notes=[f"a turn is one of {', '.join(f'`{name}`' for name in _ROLES)}"],
+                notes=[f"a turn is one of {', '.join(f'`{name}`' for name in ROLES)}"],
             )
         if last and role != "user":
             raise RuntimeFailure(
@@ -242,28 +232,18 @@ class Frontend:
             )
 
 
-def _marks(config: Mapping[str, Any], vocabulary: Vocabulary) -> Marks:
-    """The ids that the config names; those that it does not, a tokenizer knows by their words."""
-    thinker = config["thinker_config"]
+def _ids(ids: Sequence[int]) -> Tensor:
+    return torch.tensor(ids, dtype=torch.int64)
 
-    def mark(key: str, word: str) -> int:
-        if key not in thinker and isinstance(vocabulary, FileVocabulary):
-            return vocabulary.token(word)
-        return int(required(thinker, key))
 
-    return Marks(
-        start=int(required(config, "im_start_token_id")),
-        end=int(required(config, "im_end_token_id")),
-        roles={role: int(required(config, f"{role}_token_id")) for role in _ROLES},
-        audio=(
-            mark("audio_start_token_id", "<|audio_start|>"),
-            mark("audio_end_token_id", "<|audio_end|>"),
-        ),
-        vision=(
-            mark("vision_start_token_id", "<|vision_start|>"),
-            mark("vision_end_token_id", "<|vision_end|>"),
-        ),
-    )
+def _line(count: int) -> Tensor:
+    """Places one behind the other, on all axes: i64[count, 3]."""
+    return torch.arange(count)[:, None].repeat(1, 3)
+
+
+def _inside(before: int, rows: int, after: int) -> Tensor:
+    """bool[before + rows + after], true for `rows`."""
+    return torch.tensor([False] * before + [True] * rows + [False] * after)
 
 
 def _processor(config: Mapping[str, Any], folder: Path | None) -> Mapping[str, Any]:

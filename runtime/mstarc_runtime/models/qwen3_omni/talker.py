@@ -17,8 +17,9 @@ from mstarc_runtime.layers.config import required
 from mstarc_runtime.layers.embedding import Embedding
 from mstarc_runtime.layers.linear import Linear
 from mstarc_runtime.layers.parallel import HeadLinear
-from mstarc_runtime.layers.shard import WHOLE, Portion, Shard
+from mstarc_runtime.layers.shard import WHOLE, Shard
 from mstarc_runtime.models.qwen3_omni.decoder import Angles, Config, Names, Stack, rope_of
+from mstarc_runtime.models.qwen3_omni.marks import TABLE, Words
 from mstarc_runtime.plan_api import Maybe
 
 # Ids at the end of the vocabulary that are marks, of which only the end of speech is ever drawn.
@@ -42,7 +43,7 @@ class Talker(nn.Module):
     def __init__(
         self,
         config: Config,
-        words: "Words",
+        words: Words,
         *,
         shard: Shard,
         dtype: torch.dtype,
@@ -84,14 +85,8 @@ class Talker(nn.Module):
     ) -> Self:
         """A Talker without weights. Fails with MS9109 where `config` can't be served."""
         own = required(config, "talker_config")
-        text = required(required(config, "thinker_config"), "text_config")
-        words = Words(
-            int(required(text, "vocab_size")),
-            int(required(own, "thinker_hidden_size")),
-            [int(required(config, key)) for key in ("tts_pad_token_id", "tts_bos_token_id")],
-            dtype=dtype,
-            device=device,
-        )
+        ids = [int(required(config, key)) for key in ("tts_pad_token_id", "tts_bos_token_id")]
+        words = Words(config, ids, dtype=dtype, device=device)
         return cls(own, words, shard=shard, dtype=dtype, device=device)
 
     def weight_map(self) -> Mapping[str, Names]:
@@ -105,7 +100,7 @@ class Talker(nn.Module):
         return {
             **projections,
             **{f"stack.{own}": names for own, names in stack.items()},
-            "words_embedding.weight": "/thinker.model.embed_tokens.weight",
+            "words_embedding.weight": TABLE,
             "code_embedding.weight": "model.codec_embedding.weight",
             "rest_embedding.weight": tuple(
                 f"code_predictor.model.codec_embedding.{group}.weight"
@@ -171,20 +166,6 @@ class Talker(nn.Module):
         starts = torch.arange(self.groups - 1, device=device) * self.code_count
         for name, value in (("marks", marks), ("never", never), ("starts", starts)):
             self.register_buffer(name, value, persistent=False)
-
-
-class Words(nn.Module):
-    """Some rows of the Thinker's table [count, width], the only ones that are read."""
-
-    def __init__(
-        self, count: int, width: int, ids: list[int], *, dtype: torch.dtype, device: torch.device
-    ) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(
-            torch.empty(len(ids), width, dtype=dtype, device=device), requires_grad=False
-        )
-        ranges = tuple((number, number + 1) for number in ids)
-        self.portions = {"weight": Portion(whole=(count, width), dim=0, ranges=ranges)}
 
 
 class Projection(nn.Module):

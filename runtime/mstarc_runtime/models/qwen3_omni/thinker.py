@@ -75,26 +75,35 @@ class Thinker(nn.Module):
             return None, rows
         return self._next(ctx, made.index_select(0, ctx.last_rows)), rows
 
-    def audio(self, ctx: KVContext, emb: Tensor, speak: Tensor | bool) -> Tensor:
-        """Rows [R, D] of sound → [R, D] to hear."""
-        return self._run(ctx, emb, self.rope.angles(ctx.positions))[1]
+    def audio(
+        self,
+        ctx: KVContext,
+        emb: Tensor,
+        media: Tensor,
+        last: Tensor | bool,
+        speak: Tensor | bool,
+    ) -> tuple[Tensor | None, Tensor]:
+        """As `text`, of rows [R, D] that are sound where `media` bool[R] holds."""
+        return self._read(ctx, emb, media, self.rope.angles(ctx.positions), None, last)
 
     def vision(
         self,
         ctx: KVContext,
         emb: Tensor,
         deep: Tensor,
+        media: Tensor,
         places: Tensor,
         span: Tensor,
+        last: Tensor | bool,
         speak: Tensor | bool,
-    ) -> Tensor:
-        """Rows [R, D] of a picture → [R, D] to hear.
+    ) -> tuple[Tensor | None, Tensor]:
+        """As `text`, of rows [R, D] that are of a picture where `media` bool[R] holds.
 
         `deep` [R, taps, D] is added behind the first layers. `places` i64[R, 3] are the rows'
-        places in time and picture, from where the picture begins.
+        places in time and picture, from where the part begins.
         """
-        positions = ctx.positions[:, None] + places
-        return self._run(ctx, emb, self.rope.angles_of(positions), deep)[1]
+        angles = self.rope.angles_of(ctx.positions[:, None] + places)
+        return self._read(ctx, emb, media, angles, deep, last)
 
     def step(self, ctx: KVContext, token: Tensor, speak: Tensor | bool) -> tuple[Tensor, Tensor]:
         """The token i64[B] after `token` i64[B], and [B, D] to hear of `token`."""
@@ -105,6 +114,21 @@ class Thinker(nn.Module):
     def embed(self, ctx: KVContext, token: Tensor) -> Tensor:
         """[B, D] of `token` i64[B], which is not read."""
         return self.embedding(token)
+
+    def _read(
+        self,
+        ctx: KVContext,
+        emb: Tensor,
+        media: Tensor,
+        angles: Angles,
+        deep: Tensor | None,
+        last: Tensor | bool,
+    ) -> tuple[Tensor | None, Tensor]:
+        made, states = self._run(ctx, emb, angles, deep)
+        heard = torch.where(media[:, None], states, emb)
+        if last is False:
+            return None, heard
+        return self._next(ctx, made.index_select(0, ctx.last_rows)), heard
 
     def _run(
         self, ctx: KVContext, x: Tensor, angles: Angles, deep: Tensor | None = None

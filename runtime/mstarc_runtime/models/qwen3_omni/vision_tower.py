@@ -1,4 +1,5 @@
-"""The vision tower: patches of an image or of a film's frames → rows that the Thinker reads.
+"""The vision tower: patches of an image or of a film's frames → rows that the Thinker reads,
+between the rows of the chat template.
 
 A frame (two pictures of a film, or one picture twice) has Y x X blocks of 2 x 2 patches. Patches
 attend within their frame; a block becomes one row. `encode` gives these rows and, from some inner
@@ -14,6 +15,7 @@ from torch.nn import functional
 
 from mstarc_runtime.engine.context import OpContext
 from mstarc_runtime.layers.config import require_value, required
+from mstarc_runtime.models.qwen3_omni.marks import TABLE, Marks, Words
 
 Angles = tuple[Tensor, Tensor]
 # Which four entries of the position table a patch is between, and what each counts for.
@@ -21,10 +23,11 @@ Corners = tuple[Tensor, Tensor]
 
 
 class VisionTower(nn.Module):
-    """Config: `thinker_config.vision_config`."""
+    """Config: `thinker_config.vision_config`. `words` are the rows of the template's ids."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], words: Words) -> None:
         super().__init__()
+        self.words = words
         require_value(config, "hidden_act", "gelu_pytorch_tanh", "gelu_pytorch_tanh")
         rope = config.get("rope_parameters") or {}
         width = int(required(config, "hidden_size"))
@@ -49,13 +52,25 @@ class VisionTower(nn.Module):
     def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
         """A tower without weights. Fails with MS9109 where `config` can't be served."""
         own = required(required(config, "thinker_config"), "vision_config")
+        words = Words(config, Marks.of(config).ids, dtype=dtype, device=device)
         with torch.device(device):
-            return cls(own).to(dtype).requires_grad_(False).eval()
+            return cls(own, words).to(dtype).requires_grad_(False).eval()
 
     def weight_map(self) -> Mapping[str, str]:
-        return {name: name for name, _ in self.named_parameters()}
+        own = {name: name for name, _ in self.named_parameters()}
+        return own | {"words.weight": TABLE}
 
-    def encode(self, ctx: OpContext, px: Tensor) -> tuple[Tensor, Tensor]:
+    def encode(
+        self, ctx: OpContext, before: Tensor, px: Tensor, after: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Rows of `before` i64[B, …], `seen`, and those of `after`: [B, N, D]; and the deep ones
+        [B, N, taps, D], which are zeros for ids."""
+        rows, deep = self.seen(px)
+        sides = (0, 0, 0, 0, before.shape[1], after.shape[1])
+        around = [self.words.rows(before), rows, self.words.rows(after)]
+        return torch.cat(around, dim=1), functional.pad(deep, sides)
+
+    def seen(self, px: Tensor) -> tuple[Tensor, Tensor]:
         """Rows [B, N, D] and [B, N, taps, D] of u8[B, F, Y, X, merge² · patch], N = F · Y · X.
 
         A block holds its patches line by line. Pixels are brought to -1 … 1 here: a film is large.
