@@ -118,7 +118,9 @@ class Conductor:
         return len(self._by_number)
 
     def submit(self, prepared: PreparedRequest, listener: Listener) -> int:
-        """Takes a request; its number. Fails with MS9213 or MS9310."""
+        """Takes a request; its number. Fails with MS9213, MS9310, or as a rank has before."""
+        if self.broken is not None:
+            raise self.broken
         admission = prepared.admit(self.plan)
         decision = decide(
             free_slots=len(self._free),
@@ -163,6 +165,7 @@ class Conductor:
     def lose(self, failure: RuntimeFailure) -> None:
         """A rank is gone: nothing that is pending can end well."""
         self.broken = failure
+        self._waiting.clear()
         for request in list(self._by_number.values()):
             request.failure = request.failure or failure
             request.tokens.clear()

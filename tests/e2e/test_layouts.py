@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tests.runtime.rig import Collected
 from tests.support.layout_runs import (
     MODELS,
     answers,
+    answers_of_half,
     as_numbers,
     as_processes,
     compile_layouts,
@@ -54,10 +56,12 @@ def test_every_layout_gives_the_answers_of_one_rank(
     plan, expected = whole(name)
     with as_processes(plan, layout.replace(" ", "_"), tmp_path, HIGH_WATER_MARK) as ranks:
         made = answers(ranks, requests_of(name))
+        assert [one.failure for one in made] == [None] * len(made)
+        made += answers_of_half(ranks, requests_of(name)[:8], Random(layout))
         held = ranks.conductor.snapshot()
     assert [one.failure for one in made] == [None] * len(made)
     assert held["requests"] == held["taken_slots"] == 0
-    for one, other in zip(made, expected, strict=True):
+    for one, other in zip(made, [*expected, *expected[:8:2]], strict=True):
         assert other.events[-1] == "finished"
         compare(one, other, exactly="tp2" not in layout)
 

@@ -257,6 +257,24 @@ def answers(ranks: Ranks, requests: list[PreparedRequest]) -> list[Collected]:
     return made
 
 
+def answers_of_half(
+    ranks: Ranks, requests: list[PreparedRequest], random: Random
+) -> list[Collected]:
+    """What every other request makes, while those between are cancelled at some time."""
+    made = [Collected() for _ in requests]
+    numbers = [
+        ranks.conductor.submit(request, listener)
+        for request, listener in zip(requests, made, strict=True)
+    ]
+    for number in numbers[1::2]:
+        for _ in range(random.randint(0, 12)):
+            if not ranks.turn():
+                ranks.wait(0.002)
+        ranks.conductor.cancel(number)
+    run_until_done(ranks)
+    return made[::2]
+
+
 def as_numbers(made: Collected) -> dict[str, NDArray[Any]]:
     """Every output of a request as one array; text as its letters."""
     found: dict[str, NDArray[Any]] = {
