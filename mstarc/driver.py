@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mstarc import __version__
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, InternalError
-from mstarc.given import for_the_spec, front_sizes
+from mstarc.given import for_the_spec, front_sizes, with_variant
 from mstarc.job import Job as _Job
 from mstarc.job import Outcome as Outcome
 from mstarc.job import job_of as _job
@@ -376,6 +376,7 @@ def _typed(spec: SourceFile, given: "_Given", job: "_Job") -> "Typed | None":
     resolved = job.run("resolve", resolve, tree, job.sink)
     # Types are checked also where names are unknown, so that one run reports both.
     values = front_sizes(given.sizes, given.deployments, resolved, job.sink)
+    values = with_variant(values, job.options.variant, resolved, job.sink)
     return job.run("check", check_types, resolved, job.sink, values)
 
 

@@ -57,6 +57,28 @@ def front_sizes(
     )
 
 
+def with_variant(
+    values: Sizes, name: str | None, resolved: Resolved, sink: DiagnosticSink
+) -> Sizes:
+    """The values of the variant that a command names; MS0634 where there is none of this name."""
+    if name is None:
+        return values
+    spec = resolved.spec
+    known = [variant.name.value for variant in spec.all_of(ast.VariantDecl)]
+    if name in known:
+        return replace(values, variant=name)
+    near = did_you_mean(name, known)
+    listed = " or ".join(f"`{variant}`" for variant in near or known)
+    help_ = f"did you mean {listed}?" if near else f"it has {listed or 'none'}"
+    found = Diagnostic(
+        code="MS0634",
+        message=f"`{spec.model.name.text}` has no variant `{name}`",
+        primary=Label(span=spec.model.name.span, text="the model of this spec"),
+    )
+    sink.report(found.help(help_))
+    return values
+
+
 def for_the_spec(deployment: "Deployment", spec: ast.Spec) -> "Deployment":
     """The deployment with the spec's own name of its model, where it names a variant."""
     variants = {variant.name.value for variant in spec.all_of(ast.VariantDecl)}

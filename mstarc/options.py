@@ -32,7 +32,8 @@ class CompileOptions:
 
     Each of `placements` (`cpu`, `2xcpu`) makes one placement of the plan, and without any it is
     placed on one CPU. With `deployments`, the texts of deployment files, each of these makes one,
-    and `placements` has at most the devices for them. `sizes` replaces config values. `kinds` are
+    and `placements` has at most the devices for them. `variant` names one of the model's, where no
+    deployment does. `sizes` replaces config values. `kinds` are
     device kinds of one's own, `profile` is what was measured, and `checkpoints` say how large
     weights are. `settings` stand above the deployments' values, the lowest first, and a deployment
     without `devices` is placed on devices of `default_kind`. `objective` is that of automatic
@@ -42,6 +43,7 @@ class CompileOptions:
 
     placements: tuple[str, ...] = ()
     deployments: tuple[SourceFile, ...] = ()
+    variant: str | None = None
     sizes: SourceFile | None = None
     kinds: SourceFile | None = None
     profile: SourceFile | None = None

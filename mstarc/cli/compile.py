@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from mstarc import driver
+from mstarc.cli.find_spec import YAML
 from mstarc.cli.inputs import read_sources, shown_path
 from mstarc.cli.output import combined_report, format_option, print_report, progress
 from mstarc.cli.save import save_plan
@@ -37,6 +38,7 @@ from mstarc.source import SourceFile
 @placement_option
 @deployment_option
 @settings_option
+@click.option("--variant", metavar="NAME", help="A variant of the model, where no deployment says.")
 @sizes_option
 @knowledge_options
 @objective_option
@@ -51,6 +53,7 @@ def command(
     placements: tuple[str, ...],
     deployments: tuple[Path, ...],
     settings: tuple[str, ...],
+    variant: str | None,
     sizes: Path | None,
     kinds: Path | None,
     profile: Path | None,
@@ -68,6 +71,8 @@ def command(
     folder above, in `specs/`, or among those that mstarc ships.
     """
     started = time.perf_counter()
+    if variant is not None and (deployments or spec.suffix in YAML):
+        raise click.UsageError("a deployment names its variant itself, as its `model`")
     sink = DiagnosticSink()
     attempt = f"compile `{shown_path(spec)}`"
     inputs = read_inputs(
@@ -92,6 +97,7 @@ def command(
         replace(
             options,
             objective=objective,
+            variant=variant,
             stop_after=stop_after,
             dump_after=dump_after,
             require_graphs=require_graphs,

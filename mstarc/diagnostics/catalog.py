@@ -181,6 +181,7 @@ _ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry("MS0631", "no-spec-for-model", "error", "placement"),
     CatalogEntry("MS0632", "deployments-disagree", "error", "placement"),
     CatalogEntry("MS0633", "unknown-setting-given", "error", "placement"),
+    CatalogEntry("MS0634", "unknown-variant", "error", "placement"),
     CatalogEntry("MS0640", "malformed-mix", "error", "placement"),
     CatalogEntry("MS0701", "call-not-captured", "error", "regions"),
     CatalogEntry("MS0801", "plan-file-edited", "error", "generated"),

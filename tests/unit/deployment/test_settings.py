@@ -65,6 +65,18 @@ def test_a_variant_brings_its_checkpoint_and_values(folder: Path) -> None:
     assert "config layers = 4" in program
 
 
+def test_a_variant_is_named_on_the_command_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["compile", "pair.mstar", "-o", "plan", "--format", "concise", "--variant"]
+    assert run_command([*command, "pair_large"]) == 0
+    assert "config layers = 4" in (folder / "plan" / "program.mir").read_text()
+    capsys.readouterr()
+    assert run_command([*command, "pair_larger"]) == 1
+    assert "error[MS0634] `pair` has no variant `pair_larger`" in capsys.readouterr().out
+    assert compiled("--variant", "pair_large") == 2
+
+
 def test_a_variant_without_an_output_needs_no_rank_for_what_makes_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
