@@ -38,9 +38,7 @@ def test_both_ways_through_a_spec_agree(path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
-def test_both_ways_through_a_broken_spec_agree(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_ways_through_a_broken_spec_agree(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = path.read_text(encoding="utf-8")
     chance = Random(path.stem)
     for _ in range(8):
