@@ -1,11 +1,14 @@
-"""The order in which a request's texts are read and told, whatever the host pool is doing."""
+"""The order in which a request's texts are told, and what is taken when a rank is lost."""
 
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from mstarc_runtime.conductor import Conductor
 from mstarc_runtime.engine.host import HostEngine, InlinePool
+from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.loader import (
     Declared,
     LoadedPlan,
@@ -18,6 +21,7 @@ from mstarc_runtime.plan_api import Admission
 from mstarc_runtime.request import PreparedRequest
 from mstarc_runtime.transport.local import LocalNetwork
 from mstarc_runtime.transport.mailbox import CONDUCTOR
+from tests.runtime.test_ranks import make_rig
 
 
 class Letters:
@@ -113,3 +117,17 @@ def test_a_question_is_told_to_its_end_before_its_answer() -> None:
     assert texts == {"question": "what", "answer": "that"}
     assert told.events[-1] == "finished"
     assert pool.running == 0
+
+
+def test_nothing_is_taken_after_a_rank_is_lost() -> None:
+    rig = make_rig(slots=1)
+    _, running = rig.submit(passes=9, walks=1, length=3)
+    _, queued = rig.submit(passes=9, walks=1, length=3)
+    failure = RuntimeFailure("MS9301", "the process of rank 1 ended")
+    rig.conductor.lose(failure)
+    assert running.failure is failure
+    assert queued.failure is failure
+    assert rig.conductor.snapshot()["waiting"] == 0
+    with pytest.raises(RuntimeFailure) as caught:
+        rig.submit(passes=1, walks=1, length=3)
+    assert caught.value is failure
