@@ -67,6 +67,8 @@ class Station:
     # The values whose shapes decide who may run together, once a first run has told.
     shaped_by: tuple[str, ...] | None = None
     packed_by: tuple[str, ...] | None = None
+    # Its last run is under way: see `flights`.
+    is_away: bool = False
 
     @property
     def is_resident(self) -> bool:
@@ -138,7 +140,11 @@ class Scheduler:
 
     def next(self) -> Station | None:
         """The station whose turn it is, or None if no row can run."""
-        able = [station for station in self.stations if station.groups or station.ready]
+        able = [
+            station
+            for station in self.stations
+            if (station.groups or station.ready) and not station.is_away
+        ]
         if not able:
             return None
         index = 0

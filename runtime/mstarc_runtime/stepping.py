@@ -7,6 +7,7 @@ take the rows that are ready, run once and let them go.
 A failing batch is run again row by row, so that only the request that fails ends.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from mstarc_runtime.ahead import Ahead
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.kv_cache import KVEngine
+from mstarc_runtime.flights import Flight, Flights
 from mstarc_runtime.grouping import GroupLost
 from mstarc_runtime.host_stepping import HostStepper, Targets
 from mstarc_runtime.kvcache.errors import ContextError, OutOfPages
@@ -40,6 +42,7 @@ class Stepper:
         self.landing = Landing(worker)
         self._host = HostStepper(worker, self.targets, self.landing)
         self.ahead = Ahead(self, is_used=worker.device.type != "cpu")
+        self.flights = Flights(worker.plan.steps, worker.device)
 
     def run(self, station: Station) -> None:
         if isinstance(station.step, HostStep):
@@ -77,6 +80,8 @@ class Stepper:
             batch.allow_all()
         if not self.ahead.take(group, batch) and not self._prepare(station, batch):
             return
+        self._mark("prepare")
+        worker.coverage.count(worker, batch)
         try:
             worker.executor.run(worker.rank, batch)
         except GroupLost:
@@ -84,17 +89,21 @@ class Stepper:
         except Exception as error:
             self._run_alone(station, batch, error)
             return
+        self._mark("launch")
         batch.begin_read_back()
         self.ahead.prepare(group, batch)
+        self._mark("prepare next")
         batch.end_read_back()
+        self._mark("wait")
         if group.calm > 0 and batch.flags_are_expected():
             assert station.left is not None
             station.left.add(group.slots, -1)
             has_room = self.landing.land_calm(group, batch)
             group.calm = group.calm - 1 if has_room else 0
-            return
-        self.ahead.give_back()
-        self._land_group(station, group, batch)
+        else:
+            self.ahead.give_back()
+            self._land_group(station, group, batch)
+        self._mark("land")
 
     def _settle(self, station: Station, step: DeviceStep, group: Group) -> StepBatch | None:
         """Lets rows in and out of a group, and finds out how long it will be calm."""
@@ -180,14 +189,23 @@ class Stepper:
         rows = self._choose(station, step)
         if not rows:
             return
+        with self.flights.queue(step):
+            self._launch_ready(station, step, rows)
+
+    def _launch_ready(self, station: Station, step: DeviceStep, rows: list[int]) -> None:
         batch = self._batch(step, len(rows))
         batch.bind(np.array(rows, dtype=np.int64))
         station.running.update(rows)
+        is_beside = self.flights.is_beside(step)
+        if is_beside:
+            self._hold(step, rows)
         self._take_chunks(station, step, batch)
         self._allow(step, batch)
         if not self._prepare(station, batch):
             return
         worker = self._worker
+        self._mark("prepare")
+        worker.coverage.count(worker, batch)
         try:
             worker.executor.run(worker.rank, batch)
         except GroupLost:
@@ -195,12 +213,44 @@ class Stepper:
         except Exception as error:
             self._run_alone(station, batch, error)
             return
+        self._mark("launch")
+        if is_beside:
+            batch.begin_read_back()
+            self.flights.begin(Flight(station=station, step=step, batch=batch))
+            return
         self._land_ready(station, step, batch)
 
+    def land_flights(self) -> bool:
+        """Lands what the device has done meanwhile; whether there was anything."""
+        return self._land_all(self.flights.landing())
+
+    def finish_flights(self, slot: int | None = None) -> bool:
+        """Waits for what is under way, or for what a request takes part in, and lands it."""
+        return self._land_all(self.flights.finish(slot))
+
+    def _land_all(self, flights: Iterator[Flight]) -> bool:
+        landed = False
+        for flight in flights:
+            self._landed(flight.station, flight.step, flight.batch)
+            landed = True
+        return landed
+
+    def _hold(self, step: DeviceStep, rows: list[int]) -> None:
+        for stream in (*step.reads, *step.pulls):
+            for slot in rows:
+                self._worker.parts.rings[stream].hold(slot)
+
     def _land_ready(self, station: Station, step: DeviceStep, batch: StepBatch) -> None:
-        worker = self._worker
         batch.begin_read_back()
         batch.end_read_back()
+        self._mark("wait")
+        self._landed(station, step, batch)
+
+    def _landed(self, station: Station, step: DeviceStep, batch: StepBatch) -> None:
+        worker = self._worker
+        for stream in (*step.reads, *step.pulls):
+            for slot in batch.slot_list:
+                worker.parts.rings[stream].let_go(slot)
         station.shaped_by = tuple(sorted(batch.stacked_from))
         station.packed_by = tuple(sorted(batch.packed_from))
         flags = batch.host_flags().copy()
@@ -288,6 +338,12 @@ class Stepper:
         batch.allow(np.array(bounds, dtype=np.int64) > 0)
 
     # What both share
+
+    def _mark(self, phase: str) -> None:
+        """In a trace, a phase of this turn ends here."""
+        trace = self._worker.trace
+        if trace is not None:
+            trace.phase(phase)
 
     def _prepare(self, station: Station, batch: StepBatch) -> bool:
         """Makes room for the step's rows; False if it can't run now, and then nobody has moved."""

@@ -9,6 +9,7 @@ Start with `turn`. Not here: how a step runs (stepping), who waits where (schedu
 means for streams between ranks (courier).
 """
 
+import json
 import time
 import traceback
 from collections import deque
@@ -20,6 +21,7 @@ import torch
 
 from mstarc_runtime.courier import RankCourier
 from mstarc_runtime.engine.builder import RankBuilder, RankParts, TorchOps
+from mstarc_runtime.engine.coverage import Coverage
 from mstarc_runtime.engine.eager import Executor
 from mstarc_runtime.engine.host import HostPool
 from mstarc_runtime.engine.travel import Luggage
@@ -42,6 +44,8 @@ from mstarc_runtime.messages import (
     Settle,
     Start,
     Stop,
+    Tell,
+    Told,
     unpack_value,
 )
 from mstarc_runtime.moves import Mover
@@ -49,6 +53,7 @@ from mstarc_runtime.plan_api import Builder, DeviceStep, HostStep, Rank, Step
 from mstarc_runtime.routing import Router
 from mstarc_runtime.scheduler import Scheduler
 from mstarc_runtime.stepping import Stepper
+from mstarc_runtime.trace import HostTrace
 from mstarc_runtime.transport.mailbox import CONDUCTOR, Mailbox, Parcel
 from mstarc_schedule.batching import BatchPolicy
 
@@ -119,6 +124,10 @@ class Worker:
         self.mailbox = mailbox
         self.pool = pool
         self.executor = executor
+        self.coverage = Coverage()
+        # Seconds that parts of its start took, by name.
+        self.start_s: dict[str, float] = {}
+        self.trace: HostTrace | None = None
         self.device = device
         self.live: dict[int, LiveRequest] = {}
         # Goes up whenever anything happens that a resident group may not have counted on.
@@ -153,22 +162,33 @@ class Worker:
 
     def turn(self) -> bool:
         """Does what there is to do, at most one step; False if there was nothing."""
+        trace = self.trace
+        if trace is not None:
+            trace.begin_turn()
         did = self._receive()
         if self.mover.waiting:
             did = self.mover.retry() or did
         if self.pool.running and self.pool.drain():
             did = True
+        if self.stepper.flights.count:
+            did = self.stepper.land_flights() or did
         # Whoever can't send what it has made makes no more; it still takes in what comes.
         station = None if self.mailbox.backlog else self.scheduler.next()
         if station is not None:
+            if trace is not None:
+                trace.phase("receive")
             self.stepper.run(station)
             did = True
+        elif self.stepper.flights.count:
+            did = self.stepper.finish_flights()
         self.courier.flush()
         self.groups.flush()
         if did:
             self._idle_turns = 0
         elif (self.scheduler.starved() or self.mover.waiting) and not self.mailbox.backlog:
             self._end_starvation()
+        if trace is not None:
+            trace.end_turn(did, "turn" if station is None else station.step.name)
         return did
 
     def await_message(self, wanted: Callable[[Message], bool], timeout_s: float) -> Message | None:
@@ -222,6 +242,7 @@ class Worker:
         self.scheduler.drop(slot)
         self.mover.forget(slot)
         self.generation += 1
+        self.stepper.finish_flights(slot)
 
     def job_ended(self, live: LiveRequest) -> bool:
         """Counts a host job as ended; whether its request still wants what it did."""
@@ -287,6 +308,8 @@ class Worker:
                     self.router.leave(slot, machine)
             case Release(slot=slot, request=request):
                 self._end(slot, request)
+            case Tell(with_trace=with_trace):
+                self._tell(with_trace)
             case Stop():
                 self.has_stopped = True
             case Items() | Marked() | Closed() | ReadTo() | Moved():
@@ -296,6 +319,11 @@ class Worker:
                 self.groups.handle(parcel)
             case other:
                 raise AssertionError(f"a rank got a message of a conductor: {other}")
+
+    def _tell(self, with_trace: bool) -> None:
+        told = Told(self.plan.process, self.coverage.so_far(), self.start_s)
+        spans = self.trace.all_spans() if with_trace and self.trace is not None else []
+        self.mailbox.send(CONDUCTOR, told, (json.dumps(spans).encode(),))
 
     def _handle_for_slot(self, parcel: Parcel) -> None:
         slot, request = self.courier.addressee(parcel.message)

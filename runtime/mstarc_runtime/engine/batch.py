@@ -361,6 +361,10 @@ class StepBatch:
                         self._copy_out(tensor)
         self._has_come.record(torch.cuda.current_stream(self.device))
 
+    def has_come(self) -> bool:
+        """Whether it is there."""
+        return self._has_come is None or self._has_come.query()
+
     def end_read_back(self) -> None:
         """Waits until it has come."""
         if self._has_come is not None:

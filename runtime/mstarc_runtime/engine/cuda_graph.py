@@ -1,10 +1,10 @@
 """Runs the steps of capture regions as CUDA graphs: one launch for all their calls.
 
 `capture` goes through the regions at start-up: an eager run warms up each size, then its body is
-captured once, into memory that all graphs share. A batch's buffers keep their addresses, so a
-replay reads what the host has put there and leaves flags and outputs where the first run did.
-Steps outside the regions run as they are written; how often a region's step did, because its size
-was not captured, is counted in `eager_runs`.
+captured once, into memory that all graphs of a machine share. A batch's buffers keep their
+addresses, so a replay reads what the host has put there and leaves flags and outputs where the
+first run did. Steps outside the regions run as they are written; how often a region's step did,
+because its size was not captured, is counted in `eager_runs`.
 """
 
 from collections import Counter
@@ -28,7 +28,8 @@ class CudaGraphExecutor:
     def __init__(self) -> None:
         self.eager_runs: Counter[tuple[str, int]] = Counter()
         self._graphs: dict[tuple[int, int], Any] = {}
-        self._pool: Any = None
+        # Regions of one machine share memory; those of others may run at the same time.
+        self._pools: dict[str, Any] = {}
 
     def captures(self, step: DeviceStep) -> bool:
         return is_capturable(step)
@@ -50,8 +51,8 @@ class CudaGraphExecutor:
         _run(rank, batch)
 
     def _captured(self, rank: Rank, batch: StepBatch) -> Any:
-        if self._pool is None:
-            self._pool = torch.cuda.graph_pool_handle()
+        machine = batch.step.name.partition(".")[0]
+        pool = self._pools.setdefault(machine, torch.cuda.graph_pool_handle())
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -60,7 +61,7 @@ class CudaGraphExecutor:
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        with torch.cuda.graph(graph, pool=pool):
             _run(rank, batch)
         return graph
 

@@ -69,6 +69,8 @@ class Ring:
         self._cutters = [Cutter(policy) for _ in range(slots)]
         self._fires_at: NDArray[np.int64] = np.full(slots, NEVER, dtype=np.int64)
         self._keeps_from: NDArray[np.int64] = np.zeros(slots, dtype=np.int64)
+        # Slots of which a chunk is still to be read by the device.
+        self._held: set[int] = set()
         # All chunks but a tail have this length, if the policy says so.
         is_even = policy.kind in ("fixed", "sliding") and not policy.ramp
         self._full_length = policy.size if is_even else 0
@@ -125,6 +127,7 @@ class Ring:
         return items
 
     def release(self, slot: int) -> None:
+        self._held.discard(slot)
         if int(self._sent[slot]):
             self._sent[slot] = 0
             self._heads[slot] = 0
@@ -200,6 +203,16 @@ class Ring:
         self._fires_at[slot] = NEVER
         self._listener.room_made(self.name, slot, NEVER)
 
+    def hold(self, slot: int) -> None:
+        """What is taken from now on stays in the buffer until `let_go`: it is read later."""
+        self._held.add(slot)
+
+    def let_go(self, slot: int) -> None:
+        """What was held has been read."""
+        if slot in self._held:
+            self._held.discard(slot)
+            self._give_room(slot, self._synced(slot))
+
     def take(self, slot: int) -> Chunk:
         """Cuts the next chunk of `slot`, which is ready. Its items stay until the run is over."""
         cutter = self._synced(slot)
@@ -211,6 +224,8 @@ class Ring:
 
     def _give_room(self, slot: int, cutter: Cutter) -> None:
         self._fires_at[slot] = NEVER
+        if slot in self._held:
+            return
         keeps_from = cutter.keeps_from
         if keeps_from > self._keeps_from[slot]:
             self._keeps_from[slot] = keeps_from
