@@ -43,11 +43,12 @@ READ_BYTES_A_SECOND = 4.3e12
 
 
 class TimedExecutor:
-    """Notes when the device begins and ends each run of the decode step, and waits for nothing."""
+    """Notes when the device begins and ends each run, and waits for nothing."""
 
     def __init__(self, runs: Executor) -> None:
         self._runs = runs
         self.events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+        self.beside: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
 
     def captures(self, step: DeviceStep) -> bool:
         return self._runs.captures(step)
@@ -56,14 +57,11 @@ class TimedExecutor:
         return self._runs.capture(worker)
 
     def run(self, rank: Rank, batch: StepBatch) -> None:
-        if batch.step.name != DECODE:
-            self._runs.run(rank, batch)
-            return
         pair = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
         pair[0].record()
         self._runs.run(rank, batch)
         pair[1].record()
-        self.events.append(pair)
+        (self.events if batch.step.name == DECODE else self.beside).append(pair)
 
 
 class Waits:
@@ -124,17 +122,20 @@ def measure(
     for slot in range(batch):
         begin(worker, slot, MAX_TOKENS, rows)
     executor.events.clear()
+    executor.beside.clear()
     start, seen, waited = 0.0, 0, 0.0
     while len(executor.events) < seen + options.steps or not seen:
         if not seen and len(executor.events) >= WARM_UP_STEPS + 2 * batch:
             torch.cuda.synchronize()
             seen, waited, start = len(executor.events), waits.seconds, time.perf_counter()
+            executor.beside.clear()
         did = worker.turn()
         refuse_failures(conductor)
         assert did, "the requests ended before enough steps were measured"
     torch.cuda.synchronize()
     wall_s = time.perf_counter() - start
     device_ms = [begun.elapsed_time(ended) for begun, ended in executor.events[seen:]]
+    beside_ms = [begun.elapsed_time(ended) for begun, ended in executor.beside]
     lengths = worker.parts.kv["lm"].cache.tables.lengths
     held = int(lengths[:batch].sum()) - batch * options.steps // 2
     steps = len(device_ms)
@@ -144,6 +145,8 @@ def measure(
         "host_us": (wall_s - (waits.seconds - waited)) * 1e6 / steps,
         "busy": sum(device_ms) / (wall_s * 1e3),
         "floor_ms": floor_ms(worker, held),
+        "vocoder_ms": statistics.median(beside_ms) if beside_ms else 0.0,
+        "vocoder_share": sum(beside_ms) / (wall_s * 1e3),
     }
     for slot in range(batch):
         worker.drop_rows(slot)
@@ -212,14 +215,15 @@ def main() -> None:
     print(f"requests of {options.rows} rows on average, {options.steps} steps")
     print(
         f"{'batch':>5} {'region':>12} {'device ms':>9} {'floor ms':>8} {'of floor':>8} "
-        f"{'step ms':>8} {'busy':>6} {'host µs':>8}"
+        f"{'step ms':>8} {'busy':>6} {'host µs':>8} {'vocoder ms':>10} {'its share':>9}"
     )
     for row in rows:
         how = "one graph" if row["graphs"] else "call by call"
         print(
             f"{row['batch']:>5} {how:>12} {row['device_ms']:>9.3f} {row['floor_ms']:>8.2f} "
             f"{row['floor_ms'] / row['device_ms']:>8.1%} {row['step_ms']:>8.3f} "
-            f"{row['busy']:>6.1%} {row['host_us']:>8.0f}"
+            f"{row['busy']:>6.1%} {row['host_us']:>8.0f} {row['vocoder_ms']:>10.3f} "
+            f"{row['vocoder_share']:>9.1%}"
         )
 
 
