@@ -78,6 +78,7 @@ def run_pass(
 ) -> Program | None:
     """The program after one pass, verified; None where the pass reported an error."""
     start = perf_counter()
+    before = program
     try:
         program = entry.run(program, context)
     except InternalError:
@@ -87,7 +88,7 @@ def run_pass(
     seconds = perf_counter() - start
     if context.sink.has_errors:
         return None
-    verify(program, stage=entry.name)
+    verify(program, stage=entry.name, known=before)
     if observe is not None:
         observe(entry.name, program, seconds)
     return program
