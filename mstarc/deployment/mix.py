@@ -6,6 +6,7 @@
         options: {max_tokens: 400}
         passes: {decode: 120..360}       # of the loop in a walk or `machine.state`
         parts: {text: 1, image: 2}       # of an input that is a sequence of media
+        wants: [reply]                   # outputs; all of them where nothing is said
       - rows: 1500
         options: {max_tokens: 64}
 
@@ -23,7 +24,7 @@ from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
 
 CODE = "MS0640"
-_KEYS = ("share", "rows", "options", "passes", "parts")
+_KEYS = ("share", "rows", "options", "passes", "parts", "wants")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class RequestKind:
     """Requests of one kind: `share` of them beside the shares of other kinds.
 
     `rows` None means as many as the estimates take. `passes` are by walk or by `machine.state`,
-    `parts` by media kind.
+    `parts` by media kind. `wants` () is every output.
     """
 
     share: float = 1.0
@@ -51,6 +52,7 @@ class RequestKind:
     options: Mapping[str, float | bool | str] = field(default_factory=dict)
     passes: Mapping[str, Range] = field(default_factory=dict)
     parts: Mapping[str, int] = field(default_factory=dict)
+    wants: tuple[str, ...] = ()
 
 
 def read_mix(file: SourceFile, sink: DiagnosticSink) -> tuple[RequestKind, ...] | None:
@@ -100,6 +102,7 @@ class _Reader:
             parts={
                 name: found.high for name, found in self.ranges(given.get("parts"), "parts").items()
             },
+            wants=self.names(given.get("wants"), "wants"),
         )
 
     def entries(self, node: Any, what: str) -> Sequence[tuple[str, Any]]:
@@ -122,6 +125,14 @@ class _Reader:
             except ValueError:
                 found[name] = text
         return found
+
+    def names(self, node: Any, what: str) -> tuple[str, ...]:
+        if node is None:
+            return ()
+        if node.id != "sequence" or any(item.id != "scalar" for item in node.value):
+            self.error(node, f"`{what}` is a list of names", "this is none")
+            return ()
+        return tuple(str(item.value) for item in node.value)
 
     def ranges(self, node: Any, what: str) -> dict[str, Range]:
         return {

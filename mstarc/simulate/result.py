@@ -7,11 +7,14 @@ from typing import Any
 
 from mstarc.codegen.views.amounts import amount_of_seconds
 from mstarc.records import dataclass
+from mstarc.simulate.parts import Live
 from mstarc.simulate.run import Simulation
 
 PERCENTILES = (50, 90, 99)
 # Growth of the queue, in requests of those that come, above which a run does not keep up.
 GROWTH = 0.05
+# A run is long enough if a request is over in this part of it.
+SETTLED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +34,7 @@ class Simulated:
     simulated as one, and the numbers are of all of them.
 
     `growth` is how much the queue grows, as a part of the requests that come; `keeps_up` says that
-    it does not. `seconds` is how long the run went on.
+    it does not. `seconds` is how long the run went on; `has_settled` says whether that was enough.
     """
 
     model: str
@@ -46,6 +49,7 @@ class Simulated:
     most_waiting: int
     growth: float
     keeps_up: bool
+    has_settled: bool
     ranks: tuple[RankUse, ...]
     cells: int = 1
 
@@ -77,9 +81,16 @@ def result_of(
         most_waiting=max((waiting for _, _, waiting in simulation.queue), default=0) * cells,
         growth=growth,
         keeps_up=growth < GROWTH,
+        has_settled=is_burst or _has_settled(done, seconds),
         ranks=_ranks(simulation, seconds),
         cells=cells,
     )
+
+
+def _has_settled(done: Sequence[Live], seconds: float) -> bool:
+    """Whether the run was long enough, beside what one request takes, to say what goes on."""
+    served = _percentiles([request.done_at - request.started_at for request in done])
+    return bool(served) and served[0] < seconds / SETTLED
 
 
 def _ranks(simulation: Simulation, seconds: float) -> tuple[RankUse, ...]:
@@ -130,6 +141,8 @@ def _growth(queue: Sequence[tuple[float, int, int]], rate: float, seconds: float
 def result_text(result: Simulated) -> str:
     """The answer for people."""
     verdict = "keeps up" if result.keeps_up else "does not keep up"
+    if not result.has_settled:
+        verdict = "has not settled: let requests come for longer (--seconds)"
     lines = [
         f"{result.model} on {result.placement}: {result.requests_per_s:.4g} requests a second, "
         f"{verdict}",
@@ -146,7 +159,7 @@ def result_text(result: Simulated) -> str:
         shown = "".join(f"{amount_of_seconds(value):>10}" for value in values)
         lines.append(f"  {name:<22}{shown}")
     lines += ["", f"  {result.most_waiting} requests waited at most"]
-    if not result.keeps_up:
+    if not result.keeps_up and result.has_settled:
         lines.append(f"  the queue grows by {100 * result.growth:.0f} % of the requests that come")
     lines += ["", *_rank_lines(result)]
     if result.cells > 1:
@@ -185,6 +198,7 @@ def result_json(result: Simulated) -> str:
         "most_waiting": result.most_waiting,
         "growth": result.growth,
         "keeps_up": result.keeps_up,
+        "has_settled": result.has_settled,
         "cells": result.cells,
         "ranks": [
             {

@@ -33,7 +33,7 @@ from mstarc.simulate.sample import Sample
 from mstarc.simulate.times import StepTimes
 from mstarc.simulate.worker import Workers
 from mstarc_schedule.admission import decide
-from mstarc_schedule.batching import BatchPolicy
+from mstarc_schedule.batching import BatchPolicy, default_policy
 from mstarc_schedule.copies import choose_copy, replicated_sets
 
 MOST_WAITING = 1 << 30
@@ -57,7 +57,7 @@ class Simulation:
     ) -> None:
         kind = devices.kind
         self.placed = placed
-        self.policy = BatchPolicy(deterministic=kind.is_cpu)
+        self.policy = default_policy(all_cpu=kind.is_cpu)
         self.devices = devices
         self.now = 0.0
         self.slots = slots

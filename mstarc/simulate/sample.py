@@ -48,6 +48,9 @@ class Facts(Evaluator):
                 value = self.derived[name]
                 assert not isinstance(value, PerPass), name
                 return super().evaluate(value, scope)
+            case Option(name) if name in self.lets:
+                # Admission hands on options and lets alike.
+                return super().evaluate(self.lets[name], scope)
             case _:
                 return super().evaluate(expr, scope)
 
@@ -114,7 +117,9 @@ def _sample(
             )
         elif not field.optional:
             inputs[field.name] = True
-    facts = Facts(program, admission, Request(inputs=inputs, options=dict(kind.options)))
+    wants = frozenset(kind.wants or [output.name for output in program.outputs])
+    request = Request(inputs=inputs, options=dict(kind.options), wants=wants)
+    facts = Facts(program, admission, request)
     bounds = {}
     for loop, expr in admission.bounds:
         most = facts.bound(expr)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from mstarc_runtime.assembly import DEFAULT_THREADS, DEFAULT_TILE_ROWS
+from mstarc_runtime.assembly import DEFAULT_THREADS
 from mstarc_runtime.errors import RuntimeFailure, did_you_mean
 from mstarc_runtime.launch import START_TIMEOUT_S
 from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK
+from mstarc_schedule.batching import DEFAULT_TILE_ROWS
 
 _HELP = "`mstarc run --help` shows what can be asked"
 
@@ -45,6 +46,17 @@ def name_and_value(text: str, option: str) -> tuple[str, str]:
             "MS9010", f"`{option} {text}` is not of the form NAME=VALUE", helps=[_HELP]
         )
     return name, value
+
+
+def bucket_sizes(text: str) -> tuple[int, ...]:
+    """Sizes of batches, as they are written: `1,4,16`. Raises ArgumentTypeError."""
+    try:
+        sizes = tuple(int(size) for size in text.split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a list of sizes, such as `1,4,16`")
+    return sizes
 
 
 def _unknown(word: str, options: Sequence[str]) -> RuntimeFailure:
@@ -107,6 +119,21 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NODE=SOURCE",
         help="other weights for a node, e.g. `lm=random:7` or `lm=./folder`",
+    )
+    parser.add_argument(
+        "--buckets",
+        type=bucket_sizes,
+        default=(),
+        metavar="1,4,16",
+        help="sizes that batches are padded to and captured at, instead of the plan's",
+    )
+    parser.add_argument(
+        "--require-graphs",
+        action="store_true",
+        help="do not start if a region would be run call by call at any size",
+    )
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="a timeline of the run, for Perfetto or Chrome"
     )
     parser.add_argument(
         "--start-timeout",

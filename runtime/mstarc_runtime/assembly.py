@@ -4,14 +4,16 @@ The same for a rank in a process of its own and for one beside the conductor.
 """
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from mstarc_runtime.engine.builder import RankBuilder, RankSettings
+from mstarc_runtime.engine.coverage import require_graphs
 from mstarc_runtime.engine.device_choices import choices_on
 from mstarc_runtime.engine.eager import Executor
 from mstarc_runtime.engine.host import HostEngine, HostPool
@@ -19,15 +21,15 @@ from mstarc_runtime.engine.implementations import Implementations
 from mstarc_runtime.engine.kv_cache import BackendMaker
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts, load_rank
-from mstarc_runtime.plan_api import DeviceStep
+from mstarc_runtime.plan_api import DeviceStep, Step
+from mstarc_runtime.trace import HostTrace, TracedExecutor
 from mstarc_runtime.transport.collectives import ProcessGroup
 from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK, Mailbox
 from mstarc_runtime.weights.progress import Progress
 from mstarc_runtime.worker import RankPlan, Worker
-from mstarc_schedule.batching import BatchPolicy
+from mstarc_schedule.batching import DEFAULT_TILE_ROWS, BatchPolicy, default_policy
 
 DEFAULT_THREADS = 2
-DEFAULT_TILE_ROWS = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,9 @@ class RunSettings:
 
     `threads` is a rank's number of threads for tensor arithmetic, the same on every rank and for
     every placement, since sums may depend on it. `high_water_mark` is the most messages under way
-    from one process to another. `sources` replaces weights of nodes.
+    from one process to another. `sources` replaces weights of nodes. `buckets` are the sizes that
+    batches of regions are padded to, in place of the plan's. With `require_graphs` a rank that would
+    run a region call by call does not start. With `trace` ranks note what they do when.
     """
 
     cache_dir: Path
@@ -45,10 +49,14 @@ class RunSettings:
     tile_rows: int = DEFAULT_TILE_ROWS
     high_water_mark: int = HIGH_WATER_MARK
     sources: Mapping[str, str] = field(default_factory=dict)
+    buckets: Sequence[int] = ()
+    require_graphs: bool = False
+    trace: bool = False
 
     def policy(self, placement: PlacementFacts) -> BatchPolicy:
         all_cpu = all(kind == "cpu" for kind in placement.devices.values())
-        deterministic = all_cpu if self.deterministic is None else self.deterministic
+        usual = default_policy(all_cpu=all_cpu)
+        deterministic = usual.deterministic if self.deterministic is None else self.deterministic
         return BatchPolicy(deterministic=deterministic, tile_rows=self.tile_rows)
 
 
@@ -74,13 +82,18 @@ def make_worker(
     extras: Extras | None = None,
     implementations: Implementations | None = None,
     sockets: Path | None = None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Worker:
-    """A rank with its weights loaded. Fails with MS9008, MS9011 or MS91xx."""
+    """A rank with its weights loaded. Fails with MS9008, MS9011, MS9013 or MS91xx."""
     extras = extras or Extras()
     device = device_of(placement.devices[facts.device], facts)
-    rank_class, steps = load_rank(plan, placement.name, facts.module)
+    rank_class, planned = load_rank(plan, placement.name, facts.module)
+    steps = with_buckets(planned, settings.buckets, placement.max_requests)
     usual = choices_on(device)
     executor = extras.executor or usual.executor
+    trace = HostTrace() if settings.trace else None
+    if trace is not None:
+        executor = TracedExecutor(executor, trace, device)
     rank_settings = RankSettings(
         slots=placement.max_requests,
         max_rows=placement.max_tokens,
@@ -105,6 +118,7 @@ def make_worker(
             attention=extras.attention or usual.attention,
         )
 
+    began = time.monotonic()
     worker = Worker(
         RankPlan(
             rank=facts.rank,
@@ -125,8 +139,35 @@ def make_worker(
         connect=connect,
         build=build,
     )
-    executor.capture(worker)
+    loaded = time.monotonic()
+    graphs = executor.capture(worker)
+    captured = time.monotonic()
+    worker.trace = trace
+    worker.start_s = {"weights": loaded - began, "capture": captured - loaded}
+    say(f"{facts}: weights ready after {loaded - began:.1f} s")
+    if graphs:
+        say(f"{facts}: {graphs} graphs captured in {captured - loaded:.1f} s")
+    if settings.require_graphs:
+        require_graphs(worker)
     return worker
+
+
+def with_buckets(
+    steps: Sequence[Step], buckets: Sequence[int], max_requests: int
+) -> Sequence[Step]:
+    """The steps, those of regions with these sizes: ascending, each once, none above what can run.
+
+    A step that only one size suits keeps it.
+    """
+    if not buckets:
+        return steps
+    sizes = tuple(sorted({min(size, max_requests) for size in buckets}))
+    return tuple(
+        replace(step, buckets=sizes)
+        if isinstance(step, DeviceStep) and step.region is not None and len(step.buckets) > 1
+        else step
+        for step in steps
+    )
 
 
 def _peers(placement: PlacementFacts, facts: ProcessFacts) -> dict[int, int]:

@@ -8,6 +8,9 @@ decode starves nobody.
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+# Rows of a deterministic step: on a CPU a row costs as much alone as among others.
+DEFAULT_TILE_ROWS = 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPolicy:
@@ -25,6 +28,15 @@ class BatchPolicy:
     def __post_init__(self) -> None:
         assert self.tile_rows >= 1, self
         assert self.token_budget >= 1, self
+
+
+def default_policy(*, all_cpu: bool) -> BatchPolicy:
+    """How rows become batches where nobody says otherwise: on CPUs a row's numbers are its own.
+
+    >>> default_policy(all_cpu=False).deterministic
+    False
+    """
+    return BatchPolicy(deterministic=all_cpu, tile_rows=DEFAULT_TILE_ROWS)
 
 
 def choose(last_turns: Sequence[int]) -> int:
