@@ -12,7 +12,7 @@ from mstarc import driver
 from mstarc.codegen.write import write_plan
 from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
-from mstarc_runtime.assembly import RunSettings
+from mstarc_runtime.assembly import Extras, RunSettings
 from mstarc_runtime.engine.host import InlinePool
 from mstarc_runtime.launch import LocalRanks
 from mstarc_runtime.loader import load_placement, load_plan
@@ -63,14 +63,21 @@ def compile_tiny(
 class OmniRanks:
     """The ranks of a placement, asked with parts as a request's file has them."""
 
-    def __init__(self, folder: Path, placement: str = "cpu") -> None:
+    def __init__(
+        self, folder: Path, placement: str = "cpu", *, extras: Extras | None = None
+    ) -> None:
         self.plan = load_plan(folder)
         self.ranks = LocalRanks(
             self.plan,
             load_placement(self.plan, placement),
-            settings=RunSettings(cache_dir=Path("/nonexistent"), threads=1),
+            settings=RunSettings(
+                cache_dir=Path("/nonexistent"),
+                threads=1,
+                deterministic=None if extras is None else False,
+            ),
             progress=PlainProgress(nowhere()),
             make_pool=lambda wake: InlinePool(),
+            extras=extras,
         )
 
     def submit(self, parts: Sequence[Any], folder: Path, **options: Any) -> Collected:

@@ -56,6 +56,9 @@ def rows_to_capture(worker: "Worker", step: DeviceStep, bucket: int) -> Iterator
         ring = parts.rings[stream]
         size = ring.policy.size
         batch.set_chunks(ring, [Chunk(offset=0, context=0, fresh=size)] * bucket)
+    for stream in step.pulls:
+        item = Chunk(offset=0, context=0, fresh=1)
+        batch.set_pulled(parts.rings[stream], [item] * bucket)
     batch.growth.clear()
     if step.prepare is not None:
         step.prepare(worker.rank, batch)

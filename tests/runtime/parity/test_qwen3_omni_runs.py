@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+from mstarc_runtime.assembly import Extras
+from mstarc_runtime.attention.torch_reference import TorchAttention
 from mstarc_runtime.engine.context import StatelessContext
+from mstarc_runtime.engine.fake import FakeGraphExecutor
 from tests.runtime.rig import Collected
 from tests.support.omni_media import write_media
 from tests.support.omni_plan import OmniRanks, compile_tiny, samples_of
@@ -104,6 +107,26 @@ def test_five_at_once_on_any_ranks_say_what_each_says_alone(
             ranks.ranks.turn()
     ranks.run()
     assert [told(made) for made in together] == alone
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_captured_regions_say_what_eager_ones_say(plan: Path, media: Path, check: bool) -> None:
+    executor = FakeGraphExecutor(check=check)
+    told_by = []
+    for chosen in (executor, None):
+        extras = Extras(
+            executor=chosen, attention=lambda cache: TorchAttention(cache, row_by_row=False)
+        )
+        ranks = OmniRanks(plan, "together", extras=extras)
+        made = [
+            ranks.submit(parts, media, max_tokens=7, talker_max_tokens=9, talker_temperature=0.9)
+            for parts in PARTS[:3]
+        ]
+        ranks.run()
+        told_by.append([told(one) for one in made])
+    assert told_by[0] == told_by[1]
+    assert executor.replays > 0
+    assert not executor.eager_runs
 
 
 def test_each_sampler_follows_its_own_options(colocated: OmniRanks, media: Path) -> None:
