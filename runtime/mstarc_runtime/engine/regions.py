@@ -52,7 +52,7 @@ def rows_to_capture(worker: "Worker", step: DeviceStep, bucket: int) -> Iterator
         parts.options.admit_any(slot)
     batch.bind(slots)
     batch.allow_all()
-    for stream in (*step.reads, *step.pulls):
+    for stream in step.reads:
         ring = parts.rings[stream]
         size = ring.policy.size
         batch.set_chunks(ring, [Chunk(offset=0, context=0, fresh=size)] * bucket)
