@@ -175,3 +175,19 @@ def test_full_sizes_are_the_public_ones(class_name: str, node: str, millions: fl
     count = sum(parameter.numel() for parameter in made.parameters()) / 1e6
     assert round(count, 1) == millions
     assert set(made.weight_map()) == {name for name, _ in made.named_parameters()}
+
+
+def test_what_a_checkpoint_leaves_out_is_what_the_public_code_sets() -> None:
+    text = (ROOT / "specs/random/bagel.yaml").read_text(encoding="utf-8")
+    weights = yaml.safe_load(text)["weights"]
+    config = {key: weights[node]["config"][key] for node, key in _LISTED}
+    for class_name, node in (("MixtureOfTransformers", "llm"), ("VisionTower", "vit_encoder")):
+        kind, meta = getattr(bagel, class_name), torch.device("meta")
+        short = kind.build(config, dtype=torch.bfloat16, device=meta)
+        whole = kind.build(weights[node]["config"], dtype=torch.bfloat16, device=meta)
+        shapes = {name: value.shape for name, value in short.named_parameters()}
+        assert shapes == {name: value.shape for name, value in whole.named_parameters()}
+
+
+# What the public config.json surely has.
+_LISTED = (("llm", "llm_config"), ("vit_encoder", "vit_config"))

@@ -20,6 +20,14 @@ from mstarc_runtime.layers.linear import Linear
 _LONGEST_WAVE = 10000.0
 _WAVES = 128
 
+# What the public code sets by itself, where a checkpoint's config.json leaves it out.
+_PUBLIC: Mapping[str, Any] = {
+    "latent_patch_size": 2,
+    "max_latent_size": 64,
+    "vae_config": {"z_channels": 16, "downsample": 8},
+    "vit_max_num_patch_per_side": 70,
+}
+
 LATENT_NAMES: Mapping[str, str] = {
     "into.weight": "vae2llm.weight",
     "into.bias": "vae2llm.bias",
@@ -56,7 +64,7 @@ class LatentEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         width = int(required(required(config, "llm_config"), "hidden_size"))
-        self.side = int(required(config, "max_latent_size"))
+        self.side = int(setting(config, "max_latent_size"))
         self.depth = latent_depth(config)
         self.into = Linear(self.depth, width, bias=True, dtype=dtype, device=device)
         self.time = TimeEmbedding(width, dtype=dtype, device=device)
@@ -71,13 +79,18 @@ class LatentEmbedding(nn.Module):
         return rows + self.time.forward(t).index_select(0, owners) + self.places(places)
 
 
+def setting(config: Mapping[str, Any], key: str) -> Any:
+    """A setting of config.json, or the public code's own."""
+    return config.get(key, _PUBLIC[key])
+
+
 def latent_depth(config: Mapping[str, Any]) -> int:
     """Numbers in a cell: patch * patch latents of z channels."""
-    return int(required(config, "latent_patch_size")) ** 2 * latent_channels(config)
+    return int(setting(config, "latent_patch_size")) ** 2 * latent_channels(config)
 
 
 def latent_channels(config: Mapping[str, Any]) -> int:
-    return int(required(required(config, "vae_config"), "z_channels"))
+    return int(setting(config, "vae_config")["z_channels"])
 
 
 def plane(rows: int, columns: int, side: int, device: torch.device) -> Tensor:

@@ -16,7 +16,7 @@ from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.layers.config import required
 from mstarc_runtime.media.images import read_image
 from mstarc_runtime.media.tokens import AsciiVocabulary, FileVocabulary, TextState, Vocabulary
-from mstarc_runtime.models.bagel.embeddings import plane
+from mstarc_runtime.models.bagel.embeddings import plane, setting
 from mstarc_runtime.models.bagel.sizes import Bounds
 from mstarc_runtime.plan_api import Media
 
@@ -39,9 +39,9 @@ class Frontend:
         self._words = words
         self._opens, self._closes = opens, closes
         self._patch = int(required(required(config, "vit_config"), "patch_size"))
-        self._side = int(required(config, "vit_max_num_patch_per_side"))
-        vae = required(config, "vae_config")
-        cell = int(vae.get("downsample", 8)) * int(required(config, "latent_patch_size"))
+        self._side = int(setting(config, "vit_max_num_patch_per_side"))
+        vae = setting(config, "vae_config")
+        cell = int(vae.get("downsample", 8)) * int(setting(config, "latent_patch_size"))
         given = config.get("image_bounds", {})
         pixels = int(given.get("pixels", _MOST_PIXELS))
         self._drawn = Bounds(**(_DRAWN | given.get("drawn", {})), step=cell, pixels=pixels)

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mstarc_runtime.engine.context import OpContext
-from mstarc_runtime.layers.config import required
 from mstarc_runtime.layers.counter_hash import normal
 from mstarc_runtime.models.bagel import autoencoder
-from mstarc_runtime.models.bagel.embeddings import LATENT_NAMES, LatentEmbedding, plane
+from mstarc_runtime.models.bagel.embeddings import LATENT_NAMES, LatentEmbedding, plane, setting
 
 _ENCODER_DRAWS = 1  # a stream beside that of the noise where drawings begin
 
@@ -29,7 +28,7 @@ class VaeEncoder(nn.Module):
     ) -> None:
         super().__init__()
         sizes = autoencoder.settings(config)
-        self._patch = int(required(config, "latent_patch_size"))
+        self._patch = int(setting(config, "latent_patch_size"))
         self._scale, self._shift = float(sizes["scale_factor"]), float(sizes["shift_factor"])
         with torch.device(device):
             self.encoder = autoencoder.Encoder(sizes).to(dtype)
@@ -83,7 +82,7 @@ class VaeDecoder(nn.Module):
     ) -> None:
         super().__init__()
         sizes = autoencoder.settings(config)
-        self._patch = int(required(config, "latent_patch_size"))
+        self._patch = int(setting(config, "latent_patch_size"))
         self._cell = self._patch * 2 ** (len(sizes["ch_mult"]) - 1)
         self._scale, self._shift = float(sizes["scale_factor"]), float(sizes["shift_factor"])
         with torch.device(device):

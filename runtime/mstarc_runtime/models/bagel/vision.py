@@ -16,6 +16,7 @@ from mstarc_runtime.engine.context import OpContext
 from mstarc_runtime.layers.config import require_value, required
 from mstarc_runtime.layers.embedding import Embedding
 from mstarc_runtime.layers.linear import Linear
+from mstarc_runtime.models.bagel.embeddings import setting
 
 _GELU = "gelu_pytorch_tanh"
 _UNUSED_LAYERS = 1
@@ -79,7 +80,7 @@ class VisionTower(nn.Module):
         out = int(required(required(config, "llm_config"), "hidden_size"))
         patch = int(required(vision, "patch_size"))
         own_side = int(required(vision, "image_size")) // patch
-        side = int(required(config, "vit_max_num_patch_per_side"))
+        side = int(setting(config, "vit_max_num_patch_per_side"))
         colours = int(vision.get("num_channels", 3))
         self.patches = Linear(patch**2 * colours, width, bias=True, dtype=dtype, device=device)
         self.own_places = Embedding(own_side**2, width, dtype=dtype, device=device)
