@@ -78,7 +78,7 @@ def result_of(
             [r.first_output_at - r.sample.arrival_s for r in done if r.first_output_at >= 0.0]
         ),
         waited_s=_percentiles([r.started_at - r.sample.arrival_s for r in done]),
-        most_waiting=max((waiting for _, _, waiting in simulation.queue), default=0) * cells,
+        most_waiting=simulation.most_waiting * cells,
         growth=growth,
         keeps_up=growth < GROWTH,
         has_settled=is_burst or _has_settled(done, seconds),

@@ -64,6 +64,7 @@ class Simulation:
         self.free_slots = slots
         self.waiting: deque[Live] = deque()
         self.live = 0
+        self.most_waiting = 0
         self.finished: list[Live] = []
         self.queue: list[tuple[float, int, int]] = []
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -129,6 +130,7 @@ class Simulation:
             self._start(request)
         else:
             self.waiting.append(request)
+            self.most_waiting = max(self.most_waiting, len(self.waiting))
 
     def _start(self, request: Live) -> None:
         self.free_slots -= 1
