@@ -251,7 +251,7 @@ class Rank1(Rank):
         self.talk_speaker.release(slot)
         self.talk_at.release(slot)
 
-    # machine think, state prefill                                        specs/qwen3_omni.mstar:264
+    # machine think, state prefill                                        specs/qwen3_omni.mstar:265
 
     def think_prefill_enter(self, b: Batch) -> None:
         """Keep what the next step reads"""
@@ -301,7 +301,7 @@ class Rank1(Rank):
         self.states_media.append(b, b.alike(h, False, "bool", dims=1))
         self.states_at.append(b, at)
 
-    # machine think, state prefill                                        specs/qwen3_omni.mstar:264
+    # machine think, state prefill                                        specs/qwen3_omni.mstar:265
 
     def think_prefill_is_audio(self, slot: int) -> bool:
         """part is audio"""
@@ -370,7 +370,7 @@ class Rank1(Rank):
         self.states_media.append(b, media)
         self.states_at.append(b, at)
 
-    # machine think, state prefill                                        specs/qwen3_omni.mstar:264
+    # machine think, state prefill                                        specs/qwen3_omni.mstar:265
 
     def think_prefill_is_image(self, slot: int) -> bool:
         """part is image"""
@@ -452,7 +452,7 @@ class Rank1(Rank):
         self.states_media.append(b, media)
         self.states_at.append(b, at)
 
-    # machine think, state prefill                                        specs/qwen3_omni.mstar:264
+    # machine think, state prefill                                        specs/qwen3_omni.mstar:265
 
     def think_prefill_video(self, job: Job) -> None:
         """before, px, after, media, places, span, at = frontend.video(v, part.role, part.opens,
@@ -582,7 +582,7 @@ class Rank1(Rank):
         self.states_media.append(b, b.full(False, "bool"))
         self.states_at.append(b, b.stacked(self.nowhere))
 
-    # machine talk, state listen                                          specs/qwen3_omni.mstar:306
+    # machine talk, state listen                                          specs/qwen3_omni.mstar:307
 
     def talk_listen_speaker(self, job: Job) -> None:
         """speaker, at = frontend.speaker(voice)"""
@@ -604,7 +604,7 @@ STEPS = (
             first=THINK_PREFILL_IS_TEXT,
             otherwise=THINK_PREFILL_MARK_PROMPT_END,
         ),
-        line=265,
+        line=266,
     ),
     BranchStep(
         id=THINK_PREFILL_IS_TEXT,
@@ -612,7 +612,7 @@ STEPS = (
         test=Rank1.think_prefill_is_text,
         yes=THINK_PREFILL_TEXT,
         no=THINK_PREFILL_IS_AUDIO,
-        line=268,
+        line=269,
     ),
     HostStep(
         id=THINK_PREFILL_TEXT,
@@ -620,7 +620,7 @@ STEPS = (
         run=Rank1.think_prefill_text,
         node="frontend",
         then=THINK_PREFILL_PREFILL_TEXT_TEXT,
-        line=269,
+        line=270,
     ),
     DeviceStep(
         id=THINK_PREFILL_PREFILL_TEXT_TEXT,
@@ -665,7 +665,7 @@ STEPS = (
         test=Rank1.think_prefill_is_audio,
         yes=THINK_PREFILL_AUDIO,
         no=THINK_PREFILL_IS_IMAGE,
-        line=272,
+        line=273,
     ),
     HostStep(
         id=THINK_PREFILL_AUDIO,
@@ -673,7 +673,7 @@ STEPS = (
         run=Rank1.think_prefill_audio,
         node="frontend",
         then=THINK_PREFILL_PREFILL_AUDIO_ENCODE,
-        line=273,
+        line=274,
     ),
     DeviceStep(
         id=THINK_PREFILL_PREFILL_AUDIO_ENCODE,
@@ -727,7 +727,7 @@ STEPS = (
         test=Rank1.think_prefill_is_image,
         yes=THINK_PREFILL_IMAGE,
         no=THINK_PREFILL_VIDEO,
-        line=278,
+        line=279,
     ),
     HostStep(
         id=THINK_PREFILL_IMAGE,
@@ -735,7 +735,7 @@ STEPS = (
         run=Rank1.think_prefill_image,
         node="frontend",
         then=THINK_PREFILL_PREFILL_VISION_ENCODE,
-        line=279,
+        line=280,
     ),
     DeviceStep(
         id=THINK_PREFILL_PREFILL_VISION_ENCODE,
@@ -789,7 +789,7 @@ STEPS = (
         run=Rank1.think_prefill_video,
         node="frontend",
         then=THINK_PREFILL_PREFILL_VISION_ENCODE_2,
-        line=287,
+        line=288,
     ),
     DeviceStep(
         id=THINK_PREFILL_PREFILL_VISION_ENCODE_2,
@@ -843,7 +843,7 @@ STEPS = (
         streams=("states.h", "states.media", "states.at"),
         mark="prompt_end",
         then=THINK_DECODE_THINKER_DECODE_ENTER,
-        line=296,
+        line=297,
     ),
     DeviceStep(
         id=THINK_DECODE_THINKER_DECODE_ENTER,
@@ -906,7 +906,7 @@ STEPS = (
         run=Rank1.talk_listen_speaker,
         node="frontend",
         then=TALK_LISTEN_TALKER_PREFILL_HOP,
-        line=307,
+        line=308,
     ),
     HopStep(id=TALK_LISTEN_TALKER_PREFILL_HOP, rank=0, step=31, values=("talk_speaker", "talk_at")),
 )
