@@ -1,6 +1,7 @@
-"""`mstarc bench --calibrate plan/ -o profile.yaml`: measure a plan's ops on this machine.
+"""`mstarc bench`: load on plans and servers; with --calibrate or --weigh, what ops cost.
 
-The runtime measures, in a process of its own: this one never imports torch.
+The runtime measures, in a process of its own: this one never imports torch. `bench_load` reads what
+loads are asked for.
 """
 
 import json
@@ -11,6 +12,7 @@ from typing import Any
 
 import click
 
+from mstarc.cli.bench_load import load_options, run_bench
 from mstarc.cli.inputs import read_folder, shown_path
 from mstarc.cli.output import combined_report, print_report, progress
 from mstarc.cli.replace import replace_file
@@ -23,7 +25,8 @@ _PROGRAM = "program.mir"
 
 
 @click.command("bench")
-@click.argument("plan", type=click.Path(readable=False, path_type=Path))
+@click.argument("targets", nargs=-1, metavar="PLAN|URL...")
+@load_options
 @click.option("--calibrate", "what", flag_value="ops", help="Seconds of each op, and the machine.")
 @click.option("--weigh", "what", flag_value="weigh", help="Bytes of weights alone, at once.")
 @click.option(
@@ -32,15 +35,15 @@ _PROGRAM = "program.mir"
     type=click.Path(readable=False, path_type=Path),
     default=Path("profile.yaml"),
     show_default=True,
-    help="The profile, for `--profile`.",
+    help="The profile of --calibrate and --weigh, for `--profile`.",
 )
-@click.option("--device", default="cpu", show_default=True, help="The kind that is measured.")
+@click.option("--device", default="cpu", show_default=True, help="The kind that is calibrated.")
 @click.option("--batches", default="1,2,4,8", show_default=True, help="Requests in a call.")
 @click.option("--rows", default="16,64,256", show_default=True, help="Rows of a free size.")
 @click.option("--context", default=64, show_default=True, help="Rows of a context before a call.")
 @click.option("--threads", default=2, show_default=True, help="Threads for tensor arithmetic.")
 def command(
-    plan: Path,
+    targets: tuple[str, ...],
     what: str | None,
     output: Path,
     device: str,
@@ -48,10 +51,20 @@ def command(
     rows: str,
     context: int,
     threads: int,
+    **load: Any,
 ) -> int:
-    """Measure the nodes of PLAN with random weights, and write a profile that placements read."""
+    """Put load on plans and servers, and say what they make of it.
+
+    With --concurrency or --rate, each PLAN is run in processes of its own and each URL is asked as
+    OpenAI's servers are, one after the other, with the same requests. With --calibrate or --weigh
+    the nodes of one PLAN are measured alone, with random weights, into a profile that placements
+    read.
+    """
     if what is None:
-        raise click.UsageError("say what to measure: --calibrate or --weigh")
+        return run_bench(targets, load, threads)
+    if len(targets) != 1:
+        raise click.UsageError("one PLAN at a time is calibrated or weighed")
+    plan = Path(targets[0])
     sink = DiagnosticSink()
     attempt = f"measure `{shown_path(plan)}`"
     files = read_folder(plan, sink)

@@ -24,7 +24,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "lint": "report what is wrong in specs, and write nothing",
         "check": "compare a plan's files with their digests",
         "run": "execute a plan",
-        "bench": "measure a plan's ops on this machine",
+        "bench": "put load on plans and servers, or measure a plan's ops",
         "new": "write a spec to start from",
         "explain": "say what a code means",
         "show": "draw a model, a walk, a machine or a placement",

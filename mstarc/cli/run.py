@@ -45,7 +45,7 @@ def command(arguments: tuple[str, ...]) -> int:
     sink = DiagnosticSink()
     plan = Path(arguments[0]) if arguments and not arguments[0].startswith("-") else None
     if plan is not None:
-        _look_at_plan(plan, sink)
+        look_at_plan(plan, sink)
     look_for_packages(sink)
     if not sink.has_errors:
         _become_the_runtime(arguments)
@@ -63,7 +63,8 @@ def _become_the_runtime(arguments: tuple[str, ...]) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _look_at_plan(plan: Path, sink: DiagnosticSink) -> None:
+def look_at_plan(plan: Path, sink: DiagnosticSink) -> None:
+    """Report (MS0008) a folder that is not a plan."""
     if (plan / PLAN_FILE).is_file():
         return
     name = shown_path(plan)

@@ -39,8 +39,8 @@ class RunSettings:
     `threads` is a rank's number of threads for tensor arithmetic, the same on every rank and for
     every placement, since sums may depend on it. `high_water_mark` is the most messages under way
     from one process to another. `sources` replaces weights of nodes. `buckets` are the sizes that
-    batches of regions are padded to, in place of the plan's. With `require_graphs` a rank that would
-    run a region call by call does not start. With `trace` ranks note what they do when.
+    batches of regions are padded to, in place of the plan's. With `require_graphs` a rank that
+    would run a region call by call does not start. With `trace` ranks note what they do when.
     """
 
     cache_dir: Path

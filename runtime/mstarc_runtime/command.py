@@ -20,8 +20,15 @@ from mstarc_runtime.arguments import name_and_value, parse_arguments
 from mstarc_runtime.assembly import RunSettings
 from mstarc_runtime.conductor import Conductor
 from mstarc_runtime.errors import RuntimeFailure, render
+from mstarc_runtime.how_it_ran import bucket_notes, tell_how_it_ran
 from mstarc_runtime.launch import Ranks, launched, run_until_done
-from mstarc_runtime.loader import LoadedPlan, PlacementFacts, load_placement, load_plan
+from mstarc_runtime.loader import (
+    LoadedPlan,
+    PlacementFacts,
+    load_placement,
+    load_plan,
+    usual_placement,
+)
 from mstarc_runtime.request import Asked, PreparedRequest, prepare, read_request_file
 from mstarc_runtime.settings import read_settings
 from mstarc_runtime.weights.progress import progress_to
@@ -65,7 +72,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     plan = load_plan(options.plan)
-    placement = load_placement(plan, _placement_name(plan, options.placement))
+    placement = load_placement(plan, options.placement or usual_placement(plan))
     asked = _asked(options)
     if not asked:
         _say_what_it_serves(plan, placement)
@@ -85,7 +92,12 @@ def _run(options: argparse.Namespace) -> int:
         tile_rows=options.tile_rows,
         high_water_mark=options.high_water_mark,
         sources=sources,
+        buckets=options.buckets,
+        require_graphs=options.require_graphs,
+        trace=options.trace is not None,
     )
+    for note in bucket_notes(options.buckets, placement.max_requests):
+        say(note)
     targets = _targets(plan, prepared, options.out)
     with (
         _folders_for(targets),
@@ -99,7 +111,9 @@ def _run(options: argparse.Namespace) -> int:
         ) as ranks,
     ):
         images = frozenset(out.name for out in plan.outputs if out.type == "image")
-        return _answer(ranks, prepared, targets, images)
+        status = _answer(ranks, prepared, targets, images)
+        tell_how_it_ran(ranks, options.trace, say)
+        return status
 
 
 def _answer(
@@ -149,14 +163,6 @@ def _status(failure: RuntimeFailure) -> int:
 
 def _canceller(conductor: Conductor, number: int) -> Callable[[RuntimeFailure], None]:
     return lambda _: conductor.cancel(number)
-
-
-def _placement_name(plan: LoadedPlan, given: str | None) -> str:
-    if given is not None:
-        return given
-    if len(plan.placements) == 1 or "cpu" not in plan.placements:
-        return plan.placements[0]
-    return "cpu"
 
 
 def _asked(options: argparse.Namespace) -> list[Asked]:

@@ -34,12 +34,15 @@ from mstarc_runtime.messages import (
     Start,
     StepOutput,
     Stop,
+    Tell,
+    Told,
     pack_value,
     tensor_of,
     unpack_value,
 )
 from mstarc_runtime.plan_api import Admission, Audio
 from mstarc_runtime.request import PreparedRequest
+from mstarc_runtime.trace import RequestTrace
 from mstarc_runtime.transport.mailbox import Mailbox, Parcel
 from mstarc_schedule.admission import decide
 
@@ -101,6 +104,9 @@ class Conductor:
         self.ready: set[int] = set()
         self.broken: RuntimeFailure | None = None
         self.progress: deque[str] = deque()
+        # What each process has last told of its runs, and its trace as JSON.
+        self.told: dict[int, tuple[Told, Frame]] = {}
+        self.trace: RequestTrace | None = None
         self._pool = pool
         self._via = via
         self._most_waiting = most_waiting
@@ -136,6 +142,8 @@ class Conductor:
         )
         self._next_number += 1
         self._by_number[request.number] = request
+        if self.trace is not None:
+            self.trace.submitted(request.number)
         if decision == "admit":
             self._start(request)
         else:
@@ -171,6 +179,12 @@ class Conductor:
             request.tokens.clear()
             self._conclude(request)
 
+    def ask(self, *, with_trace: bool) -> None:
+        """Has every rank tell what it has run; `told` gets what they say."""
+        self.told.clear()
+        for facts in self.placement.processes:
+            self.mailbox.send(facts.process, Tell(with_trace))
+
     def stop(self) -> None:
         """Tells all ranks to end."""
         for facts in self.placement.processes:
@@ -189,6 +203,8 @@ class Conductor:
 
     def _start(self, request: ActiveRequest) -> None:
         slot = request.slot = heapq.heappop(self._free)
+        if self.trace is not None:
+            self.trace.admitted(request.number, slot)
         self._by_slot[slot] = request
         admission, prepared = request.admission, request.prepared
         runs = [name for name in self.placement.machines if admission.runs.get(name, True)]
@@ -250,6 +266,8 @@ class Conductor:
                     self._finish_texts(request)
             case Ready(process=process):
                 self.ready.add(process)
+            case Told(process=process) as message:
+                self.told[process] = (message, parcel.frames[0])
             case Progress(text=text):
                 self.progress.append(text)
             case Broken() as message:
@@ -267,6 +285,8 @@ class Conductor:
             return
         if name not in request.prepared.wants:
             return
+        if self.trace is not None:
+            self.trace.made(request.number)
         output = self._outputs[name]
         if output.via is not None:
             tokens = request.tokens.setdefault(name, deque())
@@ -339,6 +359,8 @@ class Conductor:
 
     def _conclude(self, request: ActiveRequest) -> None:
         del self._by_number[request.number]
+        if self.trace is not None:
+            self.trace.ended(request.number)
         for engine in self._via.values():
             engine.release(request.number)
         if request.slot >= 0:

@@ -57,6 +57,17 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
         code="MS9012", name="not-shardable", summary="a node can't be divided as its placement says"
     ),
     CatalogueRow(
+        code="MS9013",
+        name="graphs-missing",
+        summary="graphs are required, and a region would run call by call",
+    ),
+    CatalogueRow(
+        code="MS9014", name="server-unreachable", summary="a server that is measured is not there"
+    ),
+    CatalogueRow(
+        code="MS9015", name="no-request", summary="requests for a measurement can't be made up"
+    ),
+    CatalogueRow(
         code="MS9101", name="unknown-weights", summary="no source has this name for weights"
     ),
     CatalogueRow(code="MS9102", name="fetch-failed", summary="weights could not be downloaded"),

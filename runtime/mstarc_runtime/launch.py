@@ -32,7 +32,9 @@ from mstarc_runtime.conductor import Conductor
 from mstarc_runtime.engine.host import HostPool, ThreadPool
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts
+from mstarc_runtime.messages import Frame, Told
 from mstarc_runtime.settings import rank_environ
+from mstarc_runtime.trace import RequestTrace
 from mstarc_runtime.transport.local import LocalNetwork
 from mstarc_runtime.transport.mailbox import CONDUCTOR, Mailbox
 from mstarc_runtime.transport.sockets import SocketMailbox
@@ -72,6 +74,7 @@ class LocalRanks:
         progress: Progress,
         make_pool: Callable[[Callable[[], None]], HostPool] | None = None,
         extras: Extras | None = None,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
         network = LocalNetwork(settings.high_water_mark)
         mailbox = network.mailbox(CONDUCTOR)
@@ -98,6 +101,7 @@ class LocalRanks:
                 progress=progress,
                 extras=extras,
                 implementations=implementations,
+                say=say,
             )
             for facts, pool in zip(placement.processes, self._pools, strict=False)
         ]
@@ -228,8 +232,9 @@ def launched(
 ) -> Iterator[Ranks]:
     """The ranks of a placement, ready; afterwards they are gone."""
     ranks: LocalRanks | ProcessRanks
+    began = time.monotonic()
     if len(placement.processes) == 1:
-        ranks = LocalRanks(plan, placement, settings=settings, progress=progress)
+        ranks = LocalRanks(plan, placement, settings=settings, progress=progress, say=say)
     else:
         ranks = ProcessRanks(
             plan,
@@ -239,6 +244,9 @@ def launched(
             say=say,
             start_timeout_s=start_timeout_s,
         )
+    say(f"ready after {time.monotonic() - began:.1f} s")
+    if settings.trace:
+        ranks.conductor.trace = RequestTrace()
     try:
         yield ranks
     except BaseException:
@@ -254,6 +262,16 @@ def run_until_done(ranks: Ranks) -> None:
             ranks.wait(_WAIT_S)
 
 
+def ask_ranks(ranks: Ranks, *, with_trace: bool = False) -> list[tuple[Told, Frame]]:
+    """What each process has run so far, and its trace; nothing of ranks that are gone."""
+    conductor = ranks.conductor
+    conductor.ask(with_trace=with_trace)
+    while len(conductor.told) < len(conductor.placement.processes) and conductor.broken is None:
+        if not ranks.turn():
+            ranks.wait(_WAIT_S)
+    return [told for _, told in sorted(conductor.told.items())]
+
+
 def settings_to_json(settings: RunSettings) -> str:
     """For the command line of a rank's process."""
     return json.dumps(
@@ -264,6 +282,9 @@ def settings_to_json(settings: RunSettings) -> str:
             "tile_rows": settings.tile_rows,
             "high_water_mark": settings.high_water_mark,
             "sources": dict(settings.sources),
+            "buckets": list(settings.buckets),
+            "require_graphs": settings.require_graphs,
+            "trace": settings.trace,
         }
     )
 

@@ -162,6 +162,13 @@ def load_plan(folder: Path) -> LoadedPlan:
         raise _malformed(folder / PLAN_FILE, error) from error
 
 
+def usual_placement(plan: LoadedPlan) -> str:
+    """The placement that runs where nobody names one."""
+    if len(plan.placements) == 1 or "cpu" not in plan.placements:
+        return plan.placements[0]
+    return "cpu"
+
+
 def load_placement(plan: LoadedPlan, name: str) -> PlacementFacts:
     """What a placement says. Fails with MS9004 or MS9007."""
     if name not in plan.placements:

@@ -1,8 +1,8 @@
 """What processes of one run say to each other: tagged, versioned messages.
 
-Conductor → rank: Start, Left, Release, Stop. Rank → conductor: Ready, Progress, Broken, StepOutput,
-HostOutput, MachineDone, Failed, Released. Rank → rank: Items, Closed, ReadTo, Moved. Between the
-ranks of a node's group: NodeActions, Settle, Settled.
+Conductor → rank: Start, Left, Release, Tell, Stop. Rank → conductor: Ready, Progress, Broken,
+StepOutput, HostOutput, MachineDone, Failed, Released, Told. Rank → rank: Items, Closed, ReadTo,
+Moved. Between the ranks of a node's group: NodeActions, Settle, Settled.
 
 A message is a small struct; tensors travel beside it as frames of raw bytes, described by a
 `Shape`. Nothing is pickled. `request` is a serial number that never comes twice, so that what
@@ -72,6 +72,37 @@ class Release(msgspec.Struct, tag="release", array_like=True, frozen=True):
 
 class Stop(msgspec.Struct, tag="stop", array_like=True, frozen=True):
     """The process ends."""
+
+
+class Tell(msgspec.Struct, tag="tell", array_like=True, frozen=True):
+    """Say what you have run since you began, and hand over the trace if one is kept."""
+
+    with_trace: bool
+
+
+class Tally(msgspec.Struct, array_like=True):
+    """How often a step ran at one padded size. `reason` says why not as a graph; "" is a graph.
+
+    `requests` counts the rows that were somebody's; `is_pass` says that they are passes of a loop
+    in which a context grows: tokens, for a decoder.
+    """
+
+    step: str
+    region: str
+    nodes: tuple[str, ...]
+    bucket: int
+    reason: str
+    is_pass: bool
+    runs: int = 0
+    requests: int = 0
+
+
+class Told(msgspec.Struct, tag="told", array_like=True, frozen=True):
+    """What a process has run. `start_s` are parts of its start; a frame has its trace, as JSON."""
+
+    process: int
+    tallies: tuple[Tally, ...]
+    start_s: dict[str, float]
 
 
 class Ready(msgspec.Struct, tag="ready", array_like=True, frozen=True):
@@ -269,6 +300,7 @@ Message = (
     Start
     | Left
     | Release
+    | Tell
     | Stop
     | Ready
     | Progress
@@ -278,6 +310,7 @@ Message = (
     | MachineDone
     | Failed
     | Released
+    | Told
     | Items
     | Marked
     | Closed

@@ -65,6 +65,7 @@ def main(arguments: list[str]) -> int:
             settings=settings,
             progress=_Telling(mailbox, facts),
             sockets=Path(sockets),
+            say=lambda text: mailbox.send(CONDUCTOR, Progress(facts.rank, text)),
         )
         mailbox.send(CONDUCTOR, Ready(process, PROTOCOL))
         _work(worker, parent, Path(sockets))

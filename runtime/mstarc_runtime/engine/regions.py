@@ -64,6 +64,7 @@ def rows_to_capture(worker: "Worker", step: DeviceStep, bucket: int) -> Iterator
         step.prepare(worker.rank, batch)
     try:
         yield batch
+        worker.coverage.captured.add((step.id, bucket))
     finally:
         for slot in slots.tolist():
             worker.rank.release(slot)
