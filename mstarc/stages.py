@@ -1,0 +1,206 @@
+"""What several commands do alike: from text to the IR, and from there to each target.
+
+Every function takes the `Job` of its command, reports to its sink and gives none where the command
+goes no further. What a compilation is given besides the spec (sizes, deployments, settings, kinds
+of requests) is read here too.
+
+Not here: which stages a command runs, and in which order (`driver`).
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mstarc.diagnostics import DiagnosticSink, InternalError
+from mstarc.given import for_the_spec, front_sizes, with_variant
+from mstarc.job import Job
+from mstarc.names import resolve
+from mstarc.options import CompileOptions
+from mstarc.records import dataclass
+from mstarc.source import SourceFile
+from mstarc.syntax import ast
+from mstarc.syntax.parser import parse
+from mstarc.typecheck import check as check_types
+
+if TYPE_CHECKING:
+    from mstarc.deployment import Deployment
+    from mstarc.deployment.mix import RequestKind
+    from mstarc.deployment.settings import GivenSetting
+    from mstarc.deployment.sizes import SizesFile
+    from mstarc.ir.graph import Program
+    from mstarc.names import Resolved
+    from mstarc.passes.context import PassContext
+    from mstarc.typecheck import Typed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a compilation is given besides the spec that may change its values."""
+
+    sizes: "SizesFile | None" = None
+    deployments: "tuple[Deployment, ...]" = ()
+
+    @staticmethod
+    def of(sizes: "SizesFile | None", targets: "Sequence[PassContext]") -> "Given":
+        """A file of sizes, and the deployments among `targets`."""
+        found = tuple(t.deployment for t in targets if t.deployment is not None)
+        return Given(sizes=sizes, deployments=found)
+
+
+def lowered(spec: SourceFile, given: Given, job: Job) -> "Program | None":
+    """From text to the IR; none with errors, or where the command goes no further."""
+    from mstarc.ir.text import print_program
+    from mstarc.lowering import lower
+
+    typed = checked(spec, given, job)
+    if typed is None or job.ends_after("check", lambda: printed(typed.resolved.spec, spec)):
+        return None
+    program = job.run("lower", lower, typed)
+    return None if job.ends_after("lower", lambda: print_program(program)) else program
+
+
+def checked(spec: SourceFile, given: Given, job: Job) -> "Typed | None":
+    """From text to types, perhaps with errors; none where there is nothing to check."""
+    tree = job.run("parse", parse, spec, job.sink)
+    if tree is not None and job.sink.has_errors and job.options.stop_after != "parse":
+        check_what_was_read(tree, spec, given, job)
+    job.tree = tree
+    if tree is None or job.ends_after("parse", lambda: printed(tree, spec)):
+        return None
+    resolved = job.run("resolve", resolve, tree, job.sink)
+    # Types are checked also where names are unknown, so that one run reports both.
+    values = front_sizes(given.sizes, given.deployments, resolved, job.sink)
+    values = with_variant(values, job.options.variant, resolved, job.sink)
+    return job.run("check", check_types, resolved, job.sink, values)
+
+
+def check_what_was_read(
+    tree: ast.Spec, spec: SourceFile, given: Given, job: "Job"
+) -> "tuple[Resolved | None, Typed | None]":
+    """After mistakes of syntax: report what is wrong also without what could not be read."""
+    from mstarc.syntax.broken import broken_parts
+
+    own = [found for found in job.sink.diagnostics if found.primary.span.path == spec.path]
+    broken = broken_parts(spec, tree, own)
+    resolved: Resolved | None = None
+    typed: Typed | None = None
+    sink = DiagnosticSink()
+    # A tree with holes may be more than the checker can bear; the holes are reported.
+    with suppress(InternalError):
+        resolved = job.run("resolve", resolve, tree, sink)
+        values = front_sizes(given.sizes, given.deployments, resolved, DiagnosticSink())
+        typed = job.run("check", check_types, resolved, sink, values)
+    for found in sink.diagnostics:
+        if found.primary.span.path == spec.path and not broken.may_cause(found):
+            job.sink.report(found)
+    return resolved, typed
+
+
+def run_passes(
+    program: "Program",
+    target: "PassContext",
+    job: Job,
+    *,
+    start_after: str | None = None,
+    stop_after: str | None = None,
+) -> "Program | None":
+    """The program as it is placed on one target; none after an error."""
+    from mstarc.passes.pipeline import pass_names, run_pipeline
+
+    wanted = stop_after or job.options.stop_after
+    last = wanted if wanted in pass_names() else None
+
+    def observe(name: str, after: "Program", seconds: float) -> None:
+        job.seconds.append((name, seconds))
+        if job.options.dump_after == name:
+            from mstarc.ir.text import print_program
+
+            job.dump += print_program(after)
+
+    return run_pipeline(program, target, start_after=start_after, stop_after=last, observe=observe)
+
+
+def placeable(source: SourceFile, job: Job) -> "tuple[Program, PassContext] | None":
+    """A program before it is placed, and where it is to be placed; none after an error."""
+    sizes = given_sizes(job)
+    targets = wanted_targets(job)
+    if source.path.endswith(".mir"):
+        from mstarc.ir.text import parse_program
+
+        program: Program | None = job.run("parse", parse_program, source.text, source.path)
+    else:
+        program = lowered(source, Given.of(sizes, targets), job)
+    if program is None or job.sink.has_errors:
+        return None
+    weighed = weighed_targets(targets[:1], program, sizes, job)
+    return (program, weighed[0]) if weighed else None
+
+
+def printed(tree: ast.Spec, spec: SourceFile) -> str:
+    from mstarc.syntax.printer import print_spec  # loaded here: checking prints nothing
+
+    return print_spec(tree, spec)
+
+
+# What a compilation is given besides the spec
+
+
+def given_files(options: CompileOptions) -> list[SourceFile]:
+    found = (options.sizes, options.kinds, options.profile)
+    settings = [setting.file for setting in options.settings]
+    return [*settings, *(file for file in found if file is not None)]
+
+
+def given_sizes(job: Job) -> "SizesFile | None":
+    if job.options.sizes is None:
+        return None
+    from mstarc.deployment.sizes import read_sizes
+
+    return job.run("sizes", read_sizes, job.options.sizes, job.sink)
+
+
+def report_unused(settings: "Sequence[GivenSetting]", sink: DiagnosticSink) -> None:
+    from mstarc.deployment.idle import report_idle
+
+    for setting in settings:
+        report_idle(setting.key, setting.span, "it is for deployments, and none is given", sink)
+
+
+def wanted_targets(job: Job) -> "list[PassContext]":
+    """Where to place: each deployment, or each set of devices, or one CPU."""
+    from mstarc.passes.targets import targets_of
+
+    return job.run("targets", targets_of, job.options, job.sink)
+
+
+def weighed_targets(
+    found: "list[PassContext]", program: "Program", sizes: "SizesFile | None", job: "Job"
+) -> "list[PassContext]":
+    """The targets, with how large the weights of the program are there; none after an error."""
+    from mstarc.passes.targets import with_weights
+
+    known = [
+        one if (d := one.deployment) is None else deployed(one, d, program, job) for one in found
+    ]
+    made = [job.run("weigh", with_weights, one, program, job.options, sizes) for one in known]
+    return [] if job.sink.has_errors else made
+
+
+def requests_of(file: SourceFile | None, job: Job) -> "tuple[RequestKind, ...]":
+    if file is None:
+        return ()
+    from mstarc.deployment.mix import read_mix
+
+    return job.run("mix", read_mix, file, job.sink) or ()
+
+
+def deployed(
+    context: "PassContext", deployment: "Deployment", program: "Program", job: "Job"
+) -> "PassContext":
+    """The target of a deployment: by the spec's name of its model; says what decides nothing."""
+    from mstarc.deployment.idle import report_idle_settings
+
+    assert job.tree is not None
+    report_idle_settings(deployment, program, context.sink)
+    return replace(context, deployment=for_the_spec(deployment, job.tree))
