@@ -23,6 +23,7 @@ its types (the runtime's capture says so), branches of `parallel` as one batched
 """
 
 from dataclasses import field, replace
+from math import ceil
 
 from mstarc.analysis.capture import why_not_captured
 from mstarc.analysis.types import types_in
@@ -50,11 +51,10 @@ from mstarc.records import dataclass
 def find_capture_regions(program: Program, context: PassContext) -> Program:
     """The program with its regions, and a reason for each call outside."""
     assert program.placement is not None
-    buckets = buckets_for(program.placement.max_requests)
     regions: list[Region] = []
     uncaptured: list[Uncaptured] = []
     for name, types, body in types_in(program):
-        finder = _Finder(program, name, types, buckets)
+        finder = _Finder(program, name, types)
         finder.body(body)
         finder.end_run()
         regions.extend(finder.regions)
@@ -85,7 +85,6 @@ class _Finder:
     program: Program
     name: str
     types: dict[str, Type]
-    buckets: tuple[int, ...]
     run: list[Call] = field(default_factory=list)
     regions: list[Region] = field(default_factory=list)
     uncaptured: list[Uncaptured] = field(default_factory=list)
@@ -151,13 +150,18 @@ class _Finder:
 
     def end_run(self) -> None:
         if self.run:
+            placement = self.program.placement
+            assert placement is not None
+            rank = self.run[0].home
+            # Each copy of a rank has its part of the requests.
+            copies = 1 + sum(1 for copy in placement.copies if copy.rank == rank)
             self.regions.append(
                 Region(
                     name=f"{self.name}.{len(self.regions)}",
-                    rank=self.run[0].home,
+                    rank=rank,
                     walk=self.name,
                     sites=tuple(call.site for call in self.run),
-                    buckets=self.buckets,
+                    buckets=buckets_for(ceil(placement.max_requests / copies)),
                 )
             )
             self.run = []
