@@ -99,6 +99,20 @@ def test_pictures_are_the_same_with_the_branches_of_guidance_on_three_ranks(
             _same(got, alone[case.name][0], case)
 
 
+def test_drawings_of_as_many_cells_and_another_shape_share_calls(tmp_path: Path) -> None:
+    wide = CASES[1]
+    tall = replace(wide, name="tall", options={"height": 96, "width": 64})
+    alone = TinyBagel.begin(tmp_path / "alone")
+    owns = [alone.answer([case])[0] for case in (wide, tall)]
+    together = TinyBagel.begin(tmp_path / "together", deterministic=False).answer([wide, tall])
+    for got, own in zip(together, owns, strict=True):
+        assert got.picture is not None and own.picture is not None
+        assert got.picture.shape == own.picture.shape
+        assert np.abs(got.picture.astype(int) - own.picture).max() <= 1
+    assert owns[0].picture is not None and owns[0].picture.shape == (3, 64, 96)
+    assert owns[1].picture is not None and owns[1].picture.shape == (3, 96, 64)
+
+
 READ_SAID_DRAWN = """
 model: bagel
 devices: 3xcpu
