@@ -122,7 +122,7 @@ def _numbers(devices: Sequence[int]) -> str:
 
 
 def _held(choice: Choice, layout: Layout, rank: int) -> list[str]:
-    """The nodes of a rank: whole, or what of them runs there."""
+    """The nodes of a rank: by name, or what of one runs here if other ranks have more of it."""
     found: list[str] = []
     parts = choice.model.parts
     nodes = list(dict.fromkeys(parts[name].node for name in choice.model.flow))
@@ -132,7 +132,9 @@ def _held(choice: Choice, layout: Layout, rank: int) -> list[str]:
         if not here:
             continue
         home = layout.homes[here[0]]
-        label = node if len(here) == len(names) else " + ".join(here)
+        homes = [layout.homes[name] for name in names]
+        most = max(dict.fromkeys(homes), key=homes.count)
+        label = node if home == most else " + ".join(here)
         found.append(label + _cut(home))
     return found
 
