@@ -58,9 +58,10 @@ from mstarc_runtime.transport.mailbox import CONDUCTOR, Mailbox, Parcel
 from mstarc_schedule.batching import BatchPolicy
 
 # Turns without work after which a request that waits for pages is given up: enough for a release
-# that is on its way.
+# that is on its way, and a minute where requests with pages here go on elsewhere. (Two ranks whose
+# requests wait for one another's pages are told from that by the time alone.)
 _STARVE_TURNS = 8
-_STARVE_TURNS_AMONG_RANKS = 400
+_STARVE_TURNS_AMONG_RANKS = 3000
 _AWAIT_S = 0.05
 
 
@@ -395,11 +396,14 @@ class Worker:
     def _end_starvation(self) -> None:
         """Nobody else can go on, so nobody will give pages back: the youngest request ends."""
         self._idle_turns += 1
-        enough = _STARVE_TURNS if self.plan.is_alone else _STARVE_TURNS_AMONG_RANKS
+        waiting = [*self.scheduler.starved(), *self.mover.waiting]
+        holders = {slot for engine in self.parts.kv.values() for slot in engine.holders()}
+        # Who holds pages here and goes on elsewhere will come back, or end.
+        may_get_some = not self.plan.is_alone and holders - set(waiting)
+        enough = _STARVE_TURNS_AMONG_RANKS if may_get_some else _STARVE_TURNS
         if self._idle_turns < enough or self.pool.running:
             return
         self._idle_turns = 0
-        waiting = [*self.scheduler.starved(), *self.mover.waiting]
         slot = max(waiting, key=lambda slot: self.live[slot].request)
         self.fail(
             slot,

@@ -36,7 +36,9 @@ LAYOUTS: dict[str, tuple[Make, Callable[[int], dict[str, Any]]]] = {
         lambda index: {"turns": 1, "passes": 1 + index % 3, "length": 2 + index % 7},
     ),
     "branches": (
-        lambda mark: test_spreads.make_rig(test_spreads.spread(0, 1, 2), SLOTS, mark),
+        lambda mark: test_spreads.make_rig(
+            test_spreads.spread(0, 1, 2), SLOTS, high_water_mark=mark
+        ),
         lambda index: {
             "turns": 1 + index % 3,
             "inner": index % 3,

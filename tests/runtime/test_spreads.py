@@ -37,6 +37,8 @@ SIDES = ("left", "right")
 class Fan(Rank):
     """A prompt in three contexts, each going on by itself; their tokens meet after every pass."""
 
+    pages = 160
+
     def build(self, b: Builder) -> None:
         self.host = b.host("host", impl="test:Host", weights=Weights(source=""))
         self.lm = b.kv_cache(
@@ -52,7 +54,7 @@ class Fan(Rank):
             writes={"prefill": "main", "step": "main"},
             samplers=(),
             op_sampler={},
-            pages=160,
+            pages=self.pages,
             page_tokens=4,
         )
         self.ids = b.values("ids")
@@ -176,9 +178,11 @@ def spread(main: int, left: int, right: int) -> dict[int, tuple[Step, ...]]:
 def make_rig(
     placed: dict[int, tuple[Step, ...]],
     slots: int = 4,
+    pages: int = 160,
     high_water_mark: int = HIGH_WATER_MARK,
 ) -> Rig:
-    ranks: list[tuple[type[Rank], Sequence[Step]]] = [(Fan, steps) for steps in placed.values()]
+    fan = type("Sized", (Fan,), {"pages": pages})
+    ranks: list[tuple[type[Rank], Sequence[Step]]] = [(fan, steps) for steps in placed.values()]
     return Rig(
         ranks,
         numbers=list(placed),
@@ -256,6 +260,24 @@ def test_cancelling_anywhere_leaves_nothing(turns: int, order: list[int]) -> Non
     rig.run()
     assert was_over or cancelled.events[-1] == "cancelled"
     assert kept.values == expected()[0].values
+    rig.check_clean()
+
+
+def test_who_waits_for_pages_waits_for_requests_that_are_elsewhere() -> None:
+    rig = make_rig(spread(0, 1, 2), pages=9)
+    _, first = rig.submit(turns=2, inner=0, length=17, wide=False)
+    here, *_ = rig.workers
+    for _ in range(10):
+        here.turn()
+    assert here.snapshot()["joins"] == 1
+    _, second = rig.submit(turns=2, inner=0, length=17, wide=False)
+    for _ in range(1000):  # the first one's branch takes its time
+        here.turn()
+        rig.conductor.turn()
+    assert not second.is_over
+    rig.run()
+    assert first.values == second.values
+    assert first.events[-1] == second.events[-1] == "finished"
     rig.check_clean()
 
 

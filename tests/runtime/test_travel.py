@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mstarc_runtime import worker as workers
 from mstarc_runtime.plan_api import (
     Admission,
     Again,
@@ -312,8 +311,7 @@ def test_a_machine_waits_outside_until_there_are_pages() -> None:
     rig.check_clean()
 
 
-def test_where_nobody_can_go_on_the_youngest_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_STARVE_TURNS_AMONG_RANKS", 8)
+def test_where_nobody_can_go_on_the_youngest_ends() -> None:
     rig = make_rig(0, 1, 0, pages=(64, 2, 64))
     _, small = rig.submit(turns=1, passes=2, length=3)
     _, large = rig.submit(turns=1, passes=2, length=30)

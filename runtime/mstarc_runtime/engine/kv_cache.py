@@ -200,6 +200,10 @@ class KVEngine:
     def release(self, slot: int) -> None:
         self.cache.release_slot(slot)
 
+    def holders(self) -> list[int]:
+        """The slots that have pages."""
+        return self.cache.holders()
+
     def snapshot(self) -> CacheSnapshot:
         return self.cache.snapshot()
 

@@ -97,6 +97,12 @@ class KVCache:
             return
         self.tables.fork(self.key(slot, source), self.key(slot, target))
 
+    def holders(self) -> list[int]:
+        """The slots of which any context has pages."""
+        pages = self.tables.page_counts.reshape(self.layout.slots, -1).sum(axis=1)
+        slots: list[int] = pages.nonzero()[0].tolist()
+        return slots
+
     def holds(self, slot: int, context: str) -> bool:
         """Whether a context of a request has rows."""
         if context in self.cross:
