@@ -35,10 +35,11 @@ LAYOUTS = {
     + SENSES
     + "  - {node_names: [Thinker], ranks: [0]}"
     + SPEECH.format(rank=1),
-    "shards": HEAD.format(devices="2xcpu")
+    "shards": HEAD.format(devices="4xcpu")
     + SENSES
-    + "  - {node_names: [Thinker], ranks: [0, 1], tp_size: 2}"
-    + SPEECH.format(rank=1),
+    + "  - {node_names: [Thinker], ranks: [0, 1], tp_size: 2}\n"
+    + "  - {node_names: [talker], ranks: [2, 3], tp_size: 2}\n"
+    + "  - {node_names: [predictor, Code2Wav], ranks: [2]}\n",
     "by_walk": HEAD.format(devices="3xcpu")
     + SENSES
     + "  - {node_names: [Thinker], ranks: [0],"

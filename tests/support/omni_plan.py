@@ -67,6 +67,7 @@ class OmniRanks:
         self, folder: Path, placement: str = "cpu", *, extras: Extras | None = None
     ) -> None:
         self.plan = load_plan(folder)
+        self.number = -1  # of the request that was submitted last
         self.ranks = LocalRanks(
             self.plan,
             load_placement(self.plan, placement),
@@ -86,7 +87,7 @@ class OmniRanks:
             inputs={"parts": list(parts)}, options={**GREEDY, **options}, wants=wants, folder=folder
         )
         listener = Collected()
-        self.ranks.conductor.submit(prepare(self.plan, asked), listener)
+        self.number = self.ranks.conductor.submit(prepare(self.plan, asked), listener)
         return listener
 
     def run(self, most_turns: int = 200_000) -> None:

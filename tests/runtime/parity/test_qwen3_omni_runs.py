@@ -204,3 +204,27 @@ def test_what_can_not_be_answered_is_refused(
     else:
         assert made.events[-1] == "finished", "a picture is a film of one frame"
     assert told(ask(colocated, media, PARTS[0], wants=("reply",)))[0]
+
+
+@pytest.mark.parametrize("placement", ["together", "apart"])
+def test_a_cancelled_request_leaves_nothing_and_disturbs_nobody(
+    plan: Path, colocated: OmniRanks, media: Path, placement: str
+) -> None:
+    alone = told(ask(colocated, media, PARTS[0]))
+    ranks = OmniRanks(plan, placement)
+    workers = ranks.ranks.workers
+    before = [worker.snapshot() for worker in workers]
+    for turns in (0, 1, 2, 4, 7, 11, 16, 24, 35, 60):
+        kept = ranks.submit(PARTS[0], media, max_tokens=7, talker_max_tokens=13)
+        number = ranks.number
+        gone = ranks.submit(PARTS[2], media, max_tokens=7, talker_max_tokens=13)
+        for _ in range(turns):
+            ranks.ranks.turn()
+        ranks.ranks.conductor.cancel(ranks.number)
+        assert ranks.number != number
+        ranks.run()
+        assert gone.events[-1] in ("cancelled", "finished")
+        assert told(kept) == alone
+    for _ in range(20):
+        ranks.ranks.turn()
+    assert [worker.snapshot() for worker in workers] == before
