@@ -1,4 +1,4 @@
-"""Cut sends and emits, and what depends on conditions that are known at admission.
+"""Cut sends, emits and marks, and what depends on conditions that are known at admission.
 
 Before:  emit picture <- image if wants picture
 After:   emit picture where option "draw.paint.emit_picture", which admission computes
@@ -27,11 +27,12 @@ from mstarc.ir.exprs import (
     Unary,
 )
 from mstarc.ir.folding import fold
-from mstarc.ir.graph import Call, Each, Emit, Program, Send, Stream
+from mstarc.ir.graph import Call, Each, Emit, MarkStream, Program, Send, Stream
 from mstarc.ir.types import DimConst, DType, OptionalType, TensorType, Type
 from mstarc.ir.walking import all_statements, map_expr, subexpressions
 from mstarc.plan.actions import EmitValue, SendItem, substitute
-from mstarc.plan.lanes import Lane, lanes_of
+from mstarc.plan.draft import Goto
+from mstarc.plan.lanes import Lane, lanes_of, stream_of
 from mstarc.plan.scope import Scope
 from mstarc.plan.signatures import where_there
 from mstarc.plan.turns import dtype_of, is_static
@@ -190,6 +191,25 @@ class EffectFlattener:
                 text=emit_text(emit),
             )
         )
+
+    def mark(self, mark: MarkStream, scope: Scope) -> None:
+        """A step of the rank that sends: what was sent so far lies before the mark."""
+        flattener, drafting = self.flattener, self.flattener.drafting
+        sending = [
+            draft.rank
+            for draft in drafting.drafts
+            for action in flattener.loops.flat(draft.actions)
+            if isinstance(action, SendItem) and stream_of(action.stream) == mark.stream
+        ]
+        rank = drafting.rank
+        if sending and rank not in sending:
+            rank = sending[-1]
+        draft = drafting.start("mark", rank, scope.place, flattener.line(mark.span))
+        draft.mark = mark.stream, mark.mark
+        draft.text = f"mark {mark.stream}.{mark.mark}"
+        behind = drafting.label()
+        drafting.close(Goto(behind))
+        drafting.put_label(behind)
 
     def argument(self, argument: Expr, scope: Scope, call: Call, name: str, type_: Type) -> Expr:
         """An argument of a call: what admission can compute becomes an option of the request."""

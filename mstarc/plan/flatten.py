@@ -9,15 +9,15 @@ far as they share a capture region. Waiting for a chunk begins a step, and so do
 `walk.value`. A condition that is known at admission becomes an entry of the request's options
 (`Derived`), tested by a branch step or used as a mask.
 
-Not here: which variables outlive a step (`storage`), ranks that a machine hops between and the
-numbers of steps (`layout`).
+Not here: the arguments of calls (`calls`), which variables outlive a step (`storage`), ranks that
+a machine hops between and the numbers of steps (`layout`).
 """
 
 from collections import Counter
 from typing import assert_never
 
 from mstarc.diagnostics import InternalError
-from mstarc.ir.exprs import Const, Expr, Local, Shape, Slice
+from mstarc.ir.exprs import Const, Expr, Local
 from mstarc.ir.folding import fold
 from mstarc.ir.graph import (
     Assign,
@@ -31,7 +31,6 @@ from mstarc.ir.graph import (
     MarkStream,
     Match,
     Parallel,
-    Parameter,
     Program,
     Pull,
     Release,
@@ -43,26 +42,26 @@ from mstarc.ir.graph import (
     Value,
     When,
 )
-from mstarc.ir.types import OptionalType, TensorType, Type
+from mstarc.ir.types import Type
 from mstarc.ir.walking import definitions_of, map_expr, statements_of
-from mstarc.plan.actions import CallOp, Move, SendItem, substitute
+from mstarc.plan.actions import Move, SendItem, substitute
+from mstarc.plan.calls import CallFlattener
 from mstarc.plan.contexts import ContextFlattener
-from mstarc.plan.draft import Drafting, Goto, Place
+from mstarc.plan.draft import Drafting, Place
 from mstarc.plan.effects import EffectFlattener, field_of
 from mstarc.plan.extents import is_sized, value_type
-from mstarc.plan.lanes import lanes_of, stream_of
+from mstarc.plan.lanes import lanes_of
 from mstarc.plan.loops import LoopFlattener
 from mstarc.plan.parts import PartsFlattener
 from mstarc.plan.plan import Derived
+from mstarc.plan.presence import PresenceFlattener
+from mstarc.plan.ranks import first_rank, starting_rank
 from mstarc.plan.reads import ReadFlattener
 from mstarc.plan.scope import Scope
-from mstarc.plan.signatures import Signatures, has_free_dim
+from mstarc.plan.signatures import Signatures
 from mstarc.plan.spreads import SpreadFlattener
 from mstarc.plan.turns import Turns, is_static
-from mstarc.plan.words import (
-    call_text,
-    spec_expr,
-)
+from mstarc.plan.words import spec_expr
 from mstarc.source import SourceFile, Span
 
 
@@ -93,12 +92,14 @@ class Flattener:
         self.reads = ReadFlattener(self)
         # Values that may be none, each with the variable that says whether it is there.
         self.optional: dict[str, str] = {}
+        self.presence = PresenceFlattener(self)
+        self.calls = CallFlattener(self)
         self.contexts = ContextFlattener(self)
         self.spreads = SpreadFlattener(self)
         self.drafting = Drafting(
             signatures,
             {site: region.name for region in program.regions for site in region.sites},
-            self._start(machine),
+            starting_rank(program, machine),
         )
         self.states = {state.name: state for state in machine.states}
         self.state_labels = {name: self.drafting.label() for name in (*self.states, "done")}
@@ -122,55 +123,18 @@ class Flattener:
         drafting = self.drafting
         first = self.machine.states[0].name
         drafting.put_label(self.state_labels[first])
-        self._set_absent()
+        self.presence.set_absent()
         self._state(self.states[first])
         while self._queue:
             name = self._queue.pop(0)
             if name in self._seen:
                 continue
             state = self.states[name]
-            rank = self.first_rank(state.body)
+            rank = first_rank(state.body, self.walks)
             drafting.rank = drafting.rank if rank is None else rank
             drafting.put_label(self.state_labels[name])
             self._state(state)
         self._done()
-
-    def _set_absent(self) -> None:
-        """What only some passes set is not there in the beginning, and says so until it is."""
-        given = self._given_or_none()
-        unset = [value for value in self.machine.registers if value.name in given]
-        scope = Scope(Place(machine=self.machine.name, state=self.machine.states[0].name), "")
-        for value in unset:
-            there = self.define(Value(name=f"{value.name}.there", type=TensorType("bool")), scope)
-            self.optional[value.name] = there
-            self.hints[there] = f"{value.name}_there"
-        pairs: list[tuple[str, Expr]] = [(self.optional[v.name], Const(False)) for v in unset]
-        self.move(pairs, scope, self.machine.span)
-
-    def _given_or_none(self) -> set[str]:
-        """Registers that may be none where an op or a walk is given them, which takes that."""
-        optional = {v.name for v in self.machine.registers if isinstance(v.type, OptionalType)}
-        found: set[str] = set()
-        for statement in (s for state in self.machine.states for s in statements_of(state.body)):
-            wanted: tuple[Value | Parameter, ...] = ()
-            if isinstance(statement, Call):
-                wanted = self.signatures.ops[statement.node, statement.op].parameters
-            elif isinstance(statement, Run):
-                wanted = self.walks[statement.walk].parameters
-            if isinstance(statement, Call | Run):
-                for argument, parameter in zip(statement.arguments, wanted, strict=True):
-                    takes_none = isinstance(parameter.type, OptionalType)
-                    if takes_none and isinstance(argument, Local):
-                        found.add(argument.name)
-        return found & optional
-
-    def _set_present(self, statement: Statement, scope: Scope) -> None:
-        """A statement has set values of the machine that may be none: they are there."""
-        if not scope.is_machine or not isinstance(statement, Call | Run | SetRegister):
-            return
-        names = [value.name for value in definitions_of(statement) if value.name in self.optional]
-        pairs: list[tuple[str, Expr]] = [(self.optional[name], Const(True)) for name in names]
-        self.move(pairs, scope, statement.span)
 
     def _state(self, state: State) -> None:
         self._seen.add(state.name)
@@ -233,16 +197,16 @@ class Flattener:
         """Cut statements one after another."""
         for index, statement in enumerate(statements):
             if isinstance(statement, Pull):
-                rank = self.first_rank(statements[index + 1 :])
+                rank = first_rank(statements[index + 1 :], self.walks)
                 self.drafting.rank = self.drafting.rank if rank is None else rank
             self.statement(statement, scope)
-            self._set_present(statement, scope)
+            self.presence.set_present(statement, scope)
 
     def statement(self, statement: Statement, scope: Scope, *, masked: bool = False) -> None:
         """Cut one statement."""
         match statement:
             case Call():
-                self._call(statement, scope)
+                self.calls.call(statement, scope)
             case Run():
                 self._run(statement, scope)
             case Assign(result=result, value=value, span=span):
@@ -272,74 +236,9 @@ class Flattener:
             case Pull():
                 self.reads.pull(statement, scope)
             case MarkStream():
-                self._mark(statement, scope)
+                self.effects.mark(statement, scope)
             case _:
                 assert_never(statement)
-
-    def _call(self, call: Call, scope: Scope) -> None:
-        contexts = self.signatures.nodes[call.node].contexts
-        first = contexts[0].name if contexts else call.context
-        parameters = self.signatures.ops[call.node, call.op].parameters
-        arguments = tuple(
-            self.effects.argument(argument, scope, call, parameter.name, parameter.type)
-            for parameter, argument in zip(parameters, call.arguments, strict=True)
-        )
-        array = call.index is None and any(
-            context.name == call.context and context.count is not None for context in contexts
-        )
-        if not array:
-            arguments = self._packable(call, arguments, scope)
-        results = tuple(None if r is None else self.define(r, scope) for r in call.results)
-        op = CallOp(
-            node=call.node,
-            op=call.op,
-            arguments=arguments,
-            results=results,
-            context=None if call.context == first and not array else call.context,
-            index=self.contexts.index(call.index, scope, call.context or "", call.span),
-            over=(call.over or (False,) * len(arguments)) if array else None,
-            there=tuple(
-                (argument.name, self.optional[argument.name])
-                for argument in arguments
-                if isinstance(argument, Local) and argument.name in self.optional
-            ),
-            advance=self.contexts.advance(call, arguments, scope),
-            site=call.site,
-            line=self.line(call.span),
-            text=call_text(call),
-        )
-        self.drafting.call(call, op, scope.place)
-
-    def _packable(self, call: Call, arguments: tuple[Expr, ...], scope: Scope) -> tuple[Expr, ...]:
-        """Arguments that are rows of a KV cache are values: reshaped ones are made in front.
-
-        A step lays all requests' rows one behind the other, where nothing can be joined any more.
-        """
-        op = self.signatures.ops[call.node, call.op]
-        if self.signatures.nodes[call.node].engine != "kv_cache":
-            return arguments
-        reshaped = {
-            parameter.name: Value(name=f"{call.site}.{parameter.name}", type=parameter.type)
-            for parameter, argument in zip(op.parameters, arguments, strict=True)
-            if has_free_dim(parameter.type) and isinstance(argument, Shape | Slice)
-        }
-        if not reshaped:
-            return arguments
-        drafting, line = self.drafting, self.line(call.span)
-        draft = drafting.device(call.home, scope.place, line)
-        if any(self.signatures.nodes[made.node].engine == "kv_cache" for made in draft.calls):
-            drafting.start("device", call.home, scope.place, line)
-        names = {name: self.define(value, scope) for name, value in reshaped.items()}
-        self.hints.update({variable: name for name, variable in names.items()})
-        given = dict(zip((p.name for p in op.parameters), arguments, strict=True))
-        pairs = tuple((variable, given[name]) for name, variable in names.items())
-        text = ", ".join(f"{name} = {spec_expr(given[name])}" for name in names)
-        drafting.add(Move(pairs=pairs, text=text))
-        drafting.start("device", call.home, scope.place, line)
-        return tuple(
-            Local(names[p.name]) if p.name in names else argument
-            for p, argument in zip(op.parameters, arguments, strict=True)
-        )
 
     def _run(self, run: Run, scope: Scope) -> None:
         walk = self.walks[run.walk]
@@ -400,25 +299,6 @@ class Flattener:
             self.move(pairs, scope, when.span)
             self.drafting.jump(join)
         self.drafting.put_label(join)
-
-    def _mark(self, mark: MarkStream, scope: Scope) -> None:
-        """A step of the rank that sends: what was sent so far lies before the mark."""
-        drafting = self.drafting
-        sending = [
-            draft.rank
-            for draft in drafting.drafts
-            for action in self.loops.flat(draft.actions)
-            if isinstance(action, SendItem) and stream_of(action.stream) == mark.stream
-        ]
-        rank = drafting.rank
-        if sending and rank not in sending:
-            rank = sending[-1]
-        draft = drafting.start("mark", rank, scope.place, self.line(mark.span))
-        draft.mark = mark.stream, mark.mark
-        draft.text = f"mark {mark.stream}.{mark.mark}"
-        behind = drafting.label()
-        drafting.close(Goto(behind))
-        drafting.put_label(behind)
 
     # Values
 
@@ -494,32 +374,6 @@ class Flattener:
         return self.source.position(span.start).line
 
     # Facts
-
-    def last_rank(self, body: tuple[Statement, ...]) -> int | None:
-        """The rank of the last call of a body, of the walks that it runs too."""
-        ranks = self._ranks(body)
-        return ranks[-1] if ranks else None
-
-    def first_rank(self, body: tuple[Statement, ...]) -> int | None:
-        """The rank of the first call of a body, of the walks that it runs too."""
-        ranks = self._ranks(body)
-        return ranks[0] if ranks else None
-
-    def _ranks(self, body: tuple[Statement, ...]) -> list[int]:
-        ranks: list[int] = []
-        for statement in statements_of(body):
-            if isinstance(statement, Call):
-                ranks += statement.ranks[:1]
-            elif isinstance(statement, Run):
-                ranks += self._ranks(self.walks[statement.walk].body)
-        return ranks
-
-    def _start(self, machine: Machine) -> int:
-        """The rank of the first call; that of a machine without calls is the first of all."""
-        rank = self.first_rank(tuple(s for state in machine.states for s in state.body))
-        placement = self.program.placement
-        assert placement is not None
-        return placement.ranks[0] if rank is None else rank
 
     def _single_assignments(self) -> set[str]:
         counts: Counter[str] = Counter()

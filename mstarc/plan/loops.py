@@ -34,6 +34,7 @@ from mstarc.ir.walking import map_expr, reads_of, statements_of, subexpressions
 from mstarc.plan.actions import Action, CallOp, Gather, Keep, Move, Repeat, Reset, Test
 from mstarc.plan.draft import LoopEdge
 from mstarc.plan.extents import is_sized
+from mstarc.plan.ranks import last_rank
 from mstarc.plan.scope import Scope
 from mstarc.plan.signatures import has_free_dim, where_there
 from mstarc.plan.words import loop_text, spec_expr
@@ -162,7 +163,7 @@ class LoopFlattener:
         flattener = self.flattener
         drafting = flattener.drafting
         # Where a pass ends, the next one is tested.
-        home = flattener.last_rank(loop.body)
+        home = last_rank(loop.body, flattener.walks)
         home = drafting.rank if home is None else home
         line = flattener.line(loop.span)
         self.bounds[name] = flattener.expr(loop.bound, scope)

@@ -13,6 +13,7 @@ from mstarc.ir.exprs import Binary, Const, Input, PartAttribute
 from mstarc.ir.graph import ForParts, Match
 from mstarc.ir.types import PartsType
 from mstarc.plan.draft import LoopEdge
+from mstarc.plan.ranks import first_rank, last_rank
 from mstarc.plan.scope import Scope
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class PartsFlattener:
         flattener, drafting = self.flattener, self.flattener.drafting
         name = flattener.loops.declare(f"{scope.place.machine}.{loop.part}")
         line = flattener.line(loop.span)
-        home = flattener.last_rank(loop.body)
+        home = last_rank(loop.body, flattener.walks)
         home = drafting.rank if home is None else home
         flattener.loops.bounds[name] = Input(loop.over)
         flattener.loops.tested[name] = False
@@ -41,7 +42,7 @@ class PartsFlattener:
         draft.role = draft.role or ("enter" if not draft.calls and not draft.reads else "")
         drafting.close(LoopEdge("enter", name, first, otherwise))
         drafting.put_label(first)
-        drafting.rank = flattener.first_rank(loop.body) or home
+        drafting.rank = first_rank(loop.body, flattener.walks) or home
         flattener.body(loop.body, scope)
         drafting.again(LoopEdge("again", name, first, otherwise), home, scope.place, line)
         flattener.turns.leave(loop.part)

@@ -15,6 +15,7 @@ from mstarc.ir.walking import statements_of
 from mstarc.plan.actions import PullItem, Read
 from mstarc.plan.draft import CutPlan, Label
 from mstarc.plan.lanes import Lane, lanes_of
+from mstarc.plan.ranks import first_rank
 from mstarc.plan.scope import Scope
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class ReadFlattener:
             for lane, name in self._define(flattener.streams[stream], value, scope)
         )
         drafting.reads = (reads, drained, cut)
-        rank = flattener.first_rank(each.body)
+        rank = first_rank(each.body, flattener.walks)
         rank = drafting.rank if rank is None else rank
         drafting.rank = self._home(each.streams, rank)
         line = flattener.line(each.span)
