@@ -11,7 +11,8 @@ from mstarc_runtime import grouping
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.grouping import GroupLost
 from mstarc_runtime.layers.shard import WHOLE, Shard
-from mstarc_runtime.plan_api import Admission, Builder, Rank, Step, Weights
+from mstarc_runtime.messages import pack_value, unpack_value
+from mstarc_runtime.plan_api import Admission, Builder, Maybe, Rank, Step, Weights
 from tests.runtime.rig import Collected, Rig
 from tests.runtime.test_ranks import (
     LEFT,
@@ -205,3 +206,13 @@ class Sequenced(Rank):
         b.stateless(
             "adder", impl="test:Halved", weights=Weights(source="random"), group=(0, 1), sp=2
         )
+
+
+def test_a_value_that_may_not_be_there_travels_with_a_call() -> None:
+    for dtype in (torch.float32, torch.bfloat16, torch.int64):
+        value = Maybe(torch.arange(6).view(3, 2).to(dtype), torch.tensor([True, False, True]))
+        shape, frame = pack_value(value)
+        found = unpack_value(shape, frame)
+        assert isinstance(found, Maybe)
+        assert torch.equal(found.value, value.value)
+        assert torch.equal(found.there, value.there)
