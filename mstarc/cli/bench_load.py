@@ -52,6 +52,7 @@ _OPTIONS = (
     click.option("--svg", type=_PATH, help="The figures as a picture."),
     click.option("--trace", type=_PATH, help="A timeline for Perfetto or Chrome."),
     click.option("--buckets", metavar="1,4,16", help="Sizes that are captured, of all plans."),
+    click.option("--eager", multiple=True, metavar="REGION", help="A region without a graph."),
     click.option("--require-graphs", is_flag=True, help="Do not start without all graphs."),
     click.option("--deterministic/--no-deterministic", default=None, help="As for `run`."),
     click.option("--weights", multiple=True, metavar="NODE=SOURCE", help="Of a node."),
@@ -237,6 +238,7 @@ def _run_settings(given: Mapping[str, Any], threads: int) -> dict[str, Any]:
         "deterministic": given["deterministic"],
         "sources": sources,
         "buckets": [int(n) for n in _numbers("--buckets", given["buckets"], whole=True)],
+        "eager": list(given["eager"]),
         "require_graphs": given["require_graphs"],
         "start_timeout": given["start_timeout"],
     }

@@ -128,6 +128,13 @@ def _parser() -> argparse.ArgumentParser:
         help="sizes that batches are padded to and captured at, instead of the plan's",
     )
     parser.add_argument(
+        "--eager",
+        action="append",
+        default=[],
+        metavar="REGION",
+        help="a capture region that is run call by call all the same",
+    )
+    parser.add_argument(
         "--require-graphs",
         action="store_true",
         help="do not start if a region would be run call by call at any size",

@@ -40,7 +40,8 @@ class RunSettings:
     every placement, since sums may depend on it. `high_water_mark` is the most messages under way
     from one process to another. `sources` replaces weights of nodes. `buckets` are the sizes that
     batches of regions are padded to, in place of the plan's. With `require_graphs` a rank that
-    would run a region call by call does not start. With `trace` ranks note what they do when.
+    would run a region call by call does not start; `eager` are regions that are to be run so. With
+    `trace` ranks note what they do when.
     """
 
     cache_dir: Path
@@ -50,6 +51,7 @@ class RunSettings:
     high_water_mark: int = HIGH_WATER_MARK
     sources: Mapping[str, str] = field(default_factory=dict)
     buckets: Sequence[int] = ()
+    eager: Sequence[str] = ()
     require_graphs: bool = False
     trace: bool = False
 
@@ -89,6 +91,7 @@ def make_worker(
     device = device_of(placement.devices[facts.device], facts)
     rank_class, planned = load_rank(plan, placement.name, facts.module)
     steps = with_buckets(planned, settings.buckets, placement.max_requests)
+    steps = outside_regions(steps, settings.eager)
     usual = choices_on(device)
     executor = extras.executor or usual.executor
     trace = HostTrace() if settings.trace else None
@@ -139,6 +142,13 @@ def make_worker(
         connect=connect,
         build=build,
     )
+    worker.coverage.asked_eager |= {
+        step.id
+        for before, step in zip(planned, steps, strict=True)
+        if isinstance(step, DeviceStep)
+        and isinstance(before, DeviceStep)
+        and step.region != before.region
+    }
     loaded = time.monotonic()
     graphs = executor.capture(worker)
     captured = time.monotonic()
@@ -165,6 +175,16 @@ def with_buckets(
     return tuple(
         replace(step, buckets=sizes)
         if isinstance(step, DeviceStep) and step.region is not None and len(step.buckets) > 1
+        else step
+        for step in steps
+    )
+
+
+def outside_regions(steps: Sequence[Step], eager: Sequence[str]) -> Sequence[Step]:
+    """The steps, those of these regions in none."""
+    return tuple(
+        replace(step, region=None)
+        if isinstance(step, DeviceStep) and step.region in eager
         else step
         for step in steps
     )

@@ -85,6 +85,8 @@ def _run(options: argparse.Namespace) -> int:
     sources = dict(name_and_value(text, "--weights") for text in options.weights)
     for name in sources:
         plan.check_node(name)
+    for region in options.eager:
+        placement.check_region(region)
     settings = RunSettings(
         cache_dir=read_settings().cache_dir,
         deterministic=options.deterministic,
@@ -93,6 +95,7 @@ def _run(options: argparse.Namespace) -> int:
         high_water_mark=options.high_water_mark,
         sources=sources,
         buckets=options.buckets,
+        eager=options.eager,
         require_graphs=options.require_graphs,
         trace=options.trace is not None,
     )

@@ -67,6 +67,7 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
     CatalogueRow(
         code="MS9015", name="no-request", summary="requests for a measurement can't be made up"
     ),
+    CatalogueRow(code="MS9016", name="not-capturable", summary="a region can't be a CUDA graph"),
     CatalogueRow(
         code="MS9101", name="unknown-weights", summary="no source has this name for weights"
     ),

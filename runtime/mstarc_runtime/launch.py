@@ -283,6 +283,7 @@ def settings_to_json(settings: RunSettings) -> str:
             "high_water_mark": settings.high_water_mark,
             "sources": dict(settings.sources),
             "buckets": list(settings.buckets),
+            "eager": list(settings.eager),
             "require_graphs": settings.require_graphs,
             "trace": settings.trace,
         }

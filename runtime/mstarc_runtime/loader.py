@@ -94,6 +94,17 @@ class PlacementFacts:
     streams: Mapping[str, StreamRoute]
     processes: tuple[ProcessFacts, ...]
     groups: tuple[GroupFacts, ...] = ()
+    regions: tuple[str, ...] = ()
+
+    def check_region(self, name: str) -> None:
+        """Fails with MS9010 if the placement has no capture region `name`."""
+        if name not in self.regions:
+            raise RuntimeFailure(
+                "MS9010",
+                f"`{self.name}` has no capture region `{name}`",
+                notes=[f"it has {', '.join(f'`{n}`' for n in self.regions) or 'none'}"],
+                helps=did_you_mean(name, self.regions),
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +189,7 @@ def load_placement(plan: LoadedPlan, name: str) -> PlacementFacts:
             notes=[f"it has {', '.join(f'`{n}`' for n in plan.placements)}"],
             helps=[
                 *did_you_mean(name, plan.placements),
-                f"compile with `--placement {name}` to add it",
+                f"compile the spec again, with `--placement {name}` beside what else is wanted",
             ],
         )
     relative = f"placements/{name}/placement.json"
@@ -205,6 +216,7 @@ def load_placement(plan: LoadedPlan, name: str) -> PlacementFacts:
                 )
                 for group in content.get("groups", ())
             ),
+            regions=tuple(region["name"] for region in content.get("regions", ())),
         )
     except (KeyError, TypeError) as error:
         raise _malformed(plan.folder / relative, error) from error

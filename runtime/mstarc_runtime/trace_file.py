@@ -1,8 +1,8 @@
 """Spans → a file in the trace format of Chrome, which Perfetto reads, and how busy devices were.
 
-A rank is a process of the trace with the rows *host* and *device*; requests are a process of their
-own with a row a slot, from being let in to the first output and from there to the end. Times begin
-with the first span.
+A rank is a process of the trace, with a row *host* and a row of its device for each machine, since
+machines may run side by side; requests are a process of their own with a row a slot, from being let
+in to the first output and from there to the end. Times begin with the first span.
 """
 
 import json
@@ -14,7 +14,6 @@ from typing import Any
 
 from mstarc_runtime.trace import RequestTrace, Span
 
-_ROWS = {"host": 1, "device": 2}
 _REQUESTS = 0
 Interval = tuple[int, int]
 
@@ -22,10 +21,13 @@ Interval = tuple[int, int]
 def trace_of(ranks: Mapping[str, Sequence[Span]], requests: RequestTrace) -> dict[str, Any]:
     """The content of a trace file. `ranks` are their spans by what they are called."""
     spans = [*_request_spans(requests)]
+    named: list[dict[str, Any]] = []
     for process, (_, found) in enumerate(ranks.items(), 1):
-        spans += [(process, _ROWS[span[0]], *span[1:]) for span in found]
+        rows = {name: row for row, name in enumerate(sorted({_row(span) for span in found}), 1)}
+        spans += [(process, rows[_row(span)], *span[1:]) for span in found]
+        named += [_named("thread_name", process, row, name) for name, row in rows.items()]
     origin = min((span[3] for span in spans), default=0)
-    events: list[dict[str, Any]] = []
+    events = named
     for process, name in enumerate(["requests", *ranks]):
         events.append(_named("process_name", process, 0, name))
         events.append(
@@ -36,8 +38,6 @@ def trace_of(ranks: Mapping[str, Sequence[Span]], requests: RequestTrace) -> dic
                 "args": {"sort_index": process},
             }
         )
-        if process:
-            events += [_named("thread_name", process, row, text) for text, row in _ROWS.items()]
     for slot in sorted(set(requests.slots.values())):
         events.append(_named("thread_name", _REQUESTS, slot + 1, f"slot {slot}"))
     events += [
@@ -61,6 +61,10 @@ def write_trace(path: Path, content: Mapping[str, Any]) -> None:
     from mstarc_runtime.answer import write_whole
 
     write_whole(path, json.dumps(content).encode())
+
+
+def _row(span: Span) -> str:
+    return f"device: {span[1].partition('.')[0]}" if span[0] == "device" else " host"
 
 
 _Placed = tuple[int, int, str, int, int, dict[str, Any]]

@@ -55,6 +55,8 @@ def _measure_plan(job: Job, target: Target, begun_s: float, say: Say) -> dict[st
     given = dict(job.run)
     for node in given.get("sources", {}):
         plan.check_node(node)
+    for region in given.get("eager", ()):
+        placement.check_region(region)
     timeout_s = given.pop("start_timeout", None) or START_TIMEOUT_S
     buckets = given.get("buckets", ())
     settings = RunSettings(

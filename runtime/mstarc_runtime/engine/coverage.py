@@ -27,6 +27,8 @@ class Coverage:
 
     tallies: dict[tuple[int, int], Tally] = field(default_factory=dict)
     captured: set[tuple[int, int]] = field(default_factory=set)
+    # Steps whose regions are to run call by call.
+    asked_eager: set[int] = field(default_factory=set)
 
     def count(self, worker: "Worker", batch: StepBatch) -> None:
         """Called for each launch."""
@@ -56,6 +58,8 @@ class Coverage:
         """Why a step's batch of this size is run call by call; empty if a graph is replayed."""
         if (step.id, bucket) in self.captured:
             return ""
+        if step.id in self.asked_eager:
+            return "`--eager` asks for it"
         if step.region is None:
             return "in no capture region: the plan's report says why"
         parts = sorted(worker.groups.leads.keys() & set(step.nodes))
@@ -78,7 +82,9 @@ def uncovered(worker: "Worker") -> list[str]:
     """A line for each run of sizes at which a region's step would not be a graph."""
     lines = []
     for step in worker.plan.steps:
-        if not isinstance(step, DeviceStep) or step.region is None:
+        if not isinstance(step, DeviceStep):
+            continue
+        if step.region is None and step.id not in worker.coverage.asked_eager:
             continue
         missing: dict[str, list[int]] = {}
         for count, bucket in sizes_of(worker, step):
@@ -86,7 +92,7 @@ def uncovered(worker: "Worker") -> list[str]:
             if reason:
                 missing.setdefault(reason, []).append(count)
         lines += [
-            f"`{step.name}` (region `{step.region}`), batch {_ranges(counts)}: eager: {reason}"
+            f"`{step.name}`, batch {_ranges(counts)}: eager: {reason}"
             for reason, counts in missing.items()
         ]
     return lines

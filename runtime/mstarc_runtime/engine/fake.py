@@ -2,9 +2,10 @@
 
 `FakeCapture` notes a body's tensor operations once and replays them on the same memory. What a
 real capture could not hold is an error with its reason: a value read on the host (`.item()`,
-`.tolist()`, `bool(tensor)`, `.numpy()`), a shape that depends on values, and at a replay a shape
-other than the captured one. With `check`, the body runs again at every replay, and an operation or
-a Python number other than the noted one is an error: a graph would have gone on with the old one.
+`.tolist()`, `bool(tensor)`, `.numpy()`), a tensor made of a list, a shape that depends on values,
+and at a replay a shape other than the captured one. With `check`, the body runs again at every
+replay, and an operation or a Python number other than the noted one is an error: a graph would have
+gone on with the old one.
 """
 
 from collections import Counter
@@ -19,7 +20,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from mstarc_runtime.engine.batch import StepBatch
-from mstarc_runtime.engine.regions import is_capturable, region_steps, rows_to_capture
+from mstarc_runtime.engine.regions import (
+    CaptureError,
+    is_capturable,
+    region_steps,
+    rows_to_capture,
+)
 from mstarc_runtime.plan_api import DeviceStep, Rank
 
 if TYPE_CHECKING:
@@ -34,12 +40,10 @@ _READS_ON_HOST = {
     Tensor.__float__: "float(tensor)",
     Tensor.__index__: "an index from a tensor",
 }
+# Of a list or an array: a copy from memory that the device can't wait for.
+_MADE_ON_HOST = (torch.tensor, torch.as_tensor, torch.from_numpy, Tensor.new_tensor)
 _SHAPED_BY_VALUES = ("aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim")
 _READ_OPS = ("aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero")
-
-
-class CaptureError(Exception):
-    """What a CUDA graph could not have captured, or would have replayed wrongly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,10 @@ class _HostReads(TorchFunctionMode):
         what = _READS_ON_HOST.get(func)
         if what is not None:
             raise CaptureError(f"{what} reads a value on the host, inside a captured region")
+        if func in _MADE_ON_HOST:
+            raise CaptureError(
+                f"torch.{func.__name__}() copies from the host, inside a captured region"
+            )
         return func(*args, **(kwargs or {}))
 
 

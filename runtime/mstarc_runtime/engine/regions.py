@@ -4,19 +4,30 @@ Regions are captured at start-up, before the first request, on slots that nobody
 run that warms up changes registers, rings and caches, and all of that is taken back afterwards.
 """
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from mstarc_runtime.engine.batch import StepBatch
+from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.layers.sampler import GREEDY as GREEDY_SETTINGS
 from mstarc_runtime.plan_api import DeviceStep
 from mstarc_runtime.streaming.chunks import Chunk
 
 if TYPE_CHECKING:
     from mstarc_runtime.worker import Worker
+
+_TORCH = Path(torch.__file__).parent
+_OURS = (__file__, *(str(Path(__file__).with_name(f"{n}.py")) for n in ("fake", "cuda_graph")))
+
+
+class CaptureError(Exception):
+    """What a CUDA graph could not have captured, or would have replayed wrongly."""
 
 
 def is_capturable(step: DeviceStep) -> bool:
@@ -40,7 +51,10 @@ def region_steps(worker: "Worker") -> Iterator[tuple[DeviceStep, int]]:
 
 @contextmanager
 def rows_to_capture(worker: "Worker", step: DeviceStep, bucket: int) -> Iterator[StepBatch]:
-    """The step's batch of that size, prepared on free slots; they are as they were afterwards."""
+    """The step's batch of that size, prepared on free slots; they are as they were afterwards.
+
+    Fails with MS9016 for whatever is raised meanwhile.
+    """
     assert not worker.live, "regions are captured before the first request"
     slots = np.arange(bucket, dtype=np.int64)
     batch = worker.stepper.batch_of(step, bucket)
@@ -65,6 +79,8 @@ def rows_to_capture(worker: "Worker", step: DeviceStep, bucket: int) -> Iterator
     try:
         yield batch
         worker.coverage.captured.add((step.id, bucket))
+    except Exception as error:
+        raise not_captured(worker, step, bucket, error) from error
     finally:
         for slot in slots.tolist():
             worker.rank.release(slot)
@@ -74,3 +90,23 @@ def rows_to_capture(worker: "Worker", step: DeviceStep, bucket: int) -> Iterator
         for collector in parts.collectors.values():
             collector.restore_heads(slots)
         batch.forget_rows()
+
+
+def not_captured(
+    worker: "Worker", step: DeviceStep, bucket: int, error: Exception
+) -> RuntimeFailure:
+    """What a person is told of a body that no graph can hold: its lines, and why."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not Path(frame.filename).is_relative_to(_TORCH) and frame.filename not in _OURS
+    ]
+    at = [f"in {frame.filename}:{frame.lineno}: {frame.line}" for frame in frames[-1:]]
+    said = str(error).partition("\n")[0]
+    kind = "" if isinstance(error, CaptureError) else f"{type(error).__name__}: "
+    return RuntimeFailure(
+        "MS9016",
+        f"region `{step.region}` can't be captured: {kind}{said}",
+        notes=[*at, f"step `{step.name}` at batch {bucket}, {worker.plan.spec}:{step.line}"],
+        helps=[f"`--eager {step.region}` runs it call by call, and counts that"],
+    )
