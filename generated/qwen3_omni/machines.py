@@ -97,6 +97,7 @@ def admit(request: Request) -> Admission:
             "code_temperature": request.code_temperature,
             "code_top_k": request.code_top_k,
             "code_top_p": request.code_top_p,
+            "use_audio_in_video": request.use_audio_in_video,
             "seed": request.seed,
             "think.part.is_text": tuple(part.kind == "text" for part in request.parts),
             "think.prefill_text.text_last": tuple(part.last for part in request.parts),

@@ -30,5 +30,6 @@ class Request:
     code_temperature: float = 1.0
     code_top_k: int = 50
     code_top_p: float = 0.8
+    use_audio_in_video: bool = False
     seed: int = 0
     wants: frozenset[str] = frozenset()

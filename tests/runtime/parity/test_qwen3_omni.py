@@ -69,13 +69,13 @@ def ranks(reference: Reference, tmp_path_factory: pytest.TempPathFactory) -> Omn
 
 
 @pytest.fixture(scope="module")
-def asked(media: Path, reference: Reference) -> Callable[[Sequence[Any]], dict[str, Any]]:
+def asked(media: Path, reference: Reference) -> Callable[..., dict[str, Any]]:
     """Parts as the reference model wants them: ids with placeholders, and all media together."""
     config = tiny_config()
     thinker = config["thinker_config"]
     frontend = Frontend.build(config, folder=None)
 
-    def make(given: Sequence[Any]) -> dict[str, Any]:
+    def make(given: Sequence[Any], *, films: bool = False) -> dict[str, Any]:
         state = frontend.begin()
         ids: list[int] = []
         found: dict[str, list[Any]] = {"mel": [], "image": [], "video": [], "grid": []}
@@ -83,6 +83,15 @@ def asked(media: Path, reference: Reference) -> Callable[[Sequence[Any]], dict[s
             where = (part.role, part.opens, part.closes, part.last)
             if part.kind == "text":
                 ids += frontend.text(state, part.value, *where)[0].tolist()
+                continue
+            if part.kind == "video" and films:
+                before, px, mel, order, after, *_ = frontend.film(state, part.value, *where)
+                found["video"].append(px)
+                found["mel"].append(mel)
+                seen = px.shape[0] * px.shape[1] * px.shape[2]
+                kinds = ["video" if row < seen else "audio" for row in order.tolist()]
+                rows = [thinker[f"{kind}_token_id"] for kind in kinds]
+                ids += [*before.tolist(), *rows, *after.tolist()]
                 continue
             if part.kind == "audio":
                 before, mel, after, inside, _ = frontend.audio(state, part.value, *where)
@@ -152,7 +161,7 @@ def test_a_request_gives_what_transformers_gives(
     ranks: OmniRanks,
     reference: Reference,
     media: Path,
-    asked: Callable[[Sequence[Any]], dict[str, Any]],
+    asked: Callable[..., dict[str, Any]],
     case: str,
 ) -> None:
     made = ranks.submit(CASES[case], media, max_tokens=TOKENS, talker_max_tokens=FRAMES)
@@ -162,11 +171,36 @@ def test_a_request_gives_what_transformers_gives(
     check(made, expected)
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [{"video": "talk.mp4"}, "What is said?"],
+        [{"image": "wide.png"}, {"video": "talk.mp4"}, {"audio": "short.wav"}],
+    ],
+)
+def test_a_film_with_its_sound_gives_what_transformers_gives(
+    ranks: OmniRanks,
+    reference: Reference,
+    media: Path,
+    asked: Callable[..., dict[str, Any]],
+    parts: list[Any],
+) -> None:
+    made = ranks.submit(
+        parts, media, max_tokens=TOKENS, talker_max_tokens=FRAMES, use_audio_in_video=True
+    )
+    ranks.run()
+    given = asked(parts, films=True)
+    expected = reference.answer(
+        given.pop("ids"), tokens=TOKENS, frames=FRAMES, eos=END, use_audio_in_video=True, **given
+    )
+    check(made, expected)
+
+
 def test_text_and_speech_end_where_transformers_ends_them(
     ranks: OmniRanks,
     reference: Reference,
     media: Path,
-    asked: Callable[[Sequence[Any]], dict[str, Any]],
+    asked: Callable[..., dict[str, Any]],
 ) -> None:
     made = ranks.submit(["moon"], media, max_tokens=40, talker_max_tokens=200)
     ranks.run()

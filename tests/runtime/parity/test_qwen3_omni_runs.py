@@ -193,7 +193,7 @@ def test_streamed_sound_is_the_sound_of_one_call(
         ([{"video": "wide.png"}], ""),
     ],
 )
-def test_what_can_not_be_answered_is_refused(
+def test_what_cannot_be_answered_is_refused(
     colocated: OmniRanks, media: Path, parts: list[Any], said: str
 ) -> None:
     made = colocated.submit(parts, media, max_tokens=2, wants=("reply",))
@@ -204,6 +204,15 @@ def test_what_can_not_be_answered_is_refused(
     else:
         assert made.events[-1] == "finished", "a picture is a film of one frame"
     assert told(ask(colocated, media, PARTS[0], wants=("reply",)))[0]
+
+
+def test_a_film_without_sound_is_not_heard(colocated: OmniRanks, media: Path) -> None:
+    made = colocated.submit(
+        [{"video": "film.mp4"}], media, use_audio_in_video=True, wants=("reply",)
+    )
+    colocated.run()
+    assert made.failure is not None
+    assert "a video has no sound" in str(made.failure)
 
 
 @pytest.mark.parametrize("placement", ["together", "apart"])

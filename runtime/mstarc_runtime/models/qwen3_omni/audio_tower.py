@@ -79,6 +79,10 @@ class AudioTower(nn.Module):
         """Rows of `before` i64[B, …], `heard`, and those of `after`: [B, N, D]."""
         return torch.cat([self.words.rows(before), self.heard(mel), self.words.rows(after)], dim=1)
 
+    def hear(self, ctx: OpContext, mel: Tensor) -> Tensor:
+        """`heard` alone."""
+        return self.heard(mel)
+
     def heard(self, mel: Tensor) -> Tensor:
         """Rows [B, `rows_of(M)`, D] of spectrograms f32[B, mels, M]."""
         batch, _, frames = mel.shape

@@ -18,7 +18,7 @@ from torch import Tensor
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.layers.config import bad_config, require_value, required
 from mstarc_runtime.media.audio import resample
-from mstarc_runtime.media.film import film_blocks, read_film
+from mstarc_runtime.media.film import Film, film_blocks, read_film, read_sound
 from mstarc_runtime.media.images import read_image
 from mstarc_runtime.media.log_mel import RATE, spectrogram
 from mstarc_runtime.media.picture import PatchLayout, picture_blocks
@@ -35,6 +35,7 @@ from mstarc_runtime.weights.load import read_json
 
 Heard = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 Seen = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, int, Tensor]
+Both = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, int, Tensor]
 
 
 @dataclass(slots=True)
@@ -50,7 +51,7 @@ class Reading:
 class Frontend:
     """With a checkpoint's folder: its tokenizer. Without one (random weights): a letter a token."""
 
-    stateful = ("text", "audio", "image", "video", "detokenize")
+    stateful = ("text", "audio", "image", "video", "film", "detokenize")
 
     def __init__(
         self,
@@ -141,8 +142,34 @@ class Frontend:
     ) -> Seen:
         """As `image`, u8[F, Y, X, block]."""
         film = read_film(part.content)
-        step = round(self._video.depth / film.rate * self._positions_a_second)
-        return self._seen(reading, film_blocks(film, self._video), step, role, opens, closes, last)
+        blocks, step = film_blocks(film, self._video), self._step(film)
+        return self._seen(reading, blocks, step, role, opens, closes, last)
+
+    def film(
+        self, reading: Reading, part: Media, role: str, opens: bool, closes: bool, last: bool
+    ) -> Both:
+        """As `video`, with the film's sound: f32[mels, M] behind the blocks, then the order by time
+        in which the rows of both stand, those of sound numbered behind the others."""
+        (seeing, seen), (hearing, heard) = self._marks.vision, self._marks.audio
+        before, after = self._around((hearing, heard), role, opens, closes, last)
+        before, after = [*before[:-1], seeing, hearing], [heard, seen, *after[1:]]
+        film = read_film(part.content)
+        blocks = film_blocks(film, self._video)
+        mel = spectrogram(read_sound(part.content, RATE), self._mels)
+        rows = _grid(blocks, self._step(film))
+        both = torch.cat([rows, _line(rows_of(mel.shape[1], piece=self._piece))])
+        order = both[:, 0].sort(stable=True).indices
+        inside = both[order]
+        # The model was trained to go on behind what is left of the one when the other is through.
+        is_sound = order >= len(rows)
+        left = int((is_sound != is_sound[-1]).nonzero()[-1]) + 1
+        behind = len(before) + int(inside[left:].max()) + 1
+        first, count = len(before), len(before) + len(both) + len(after)
+        places = torch.cat([_line(first), first + inside, behind + _line(len(after))])
+        span = behind + len(after)
+        at = self._advance(reading, role, span, heard=count) + _line(count)
+        media = _inside(first, len(both), len(after))
+        return _ids(before), blocks, mel, order, _ids(after), media, places, span, at
 
     def speaker(self, voice: str) -> tuple[int, int]:
         """The id of a voice, and the position at which the Talker begins.
@@ -177,16 +204,17 @@ class Frontend:
         last: bool,
     ) -> Seen:
         before, after = self._around(self._marks.vision, role, opens, closes, last)
-        frames, lines, columns, _ = blocks.shape
-        inside = torch.cartesian_prod(
-            torch.arange(frames) * step, torch.arange(lines), torch.arange(columns)
-        )
+        inside = _grid(blocks, step)
         first, behind = len(before), len(before) + int(inside.max()) + 1
         places = torch.cat([_line(first), first + inside, behind + _line(len(after))])
         span = behind + len(after)
         at = self._advance(reading, role, span) + places
         media = _inside(first, len(inside), len(after))
         return _ids(before), blocks, _ids(after), media, places, span, at
+
+    def _step(self, film: Film) -> int:
+        """Positions from one row of blocks to the next in time."""
+        return round(self._video.depth / film.rate * self._positions_a_second)
 
     def _around(
         self, marks: tuple[int, int], role: str, opens: bool, closes: bool, last: bool
@@ -196,8 +224,9 @@ class Frontend:
         turn = [*self._opening(role), NEWLINE] if opens else []
         return [*turn, marks[0]], [marks[1], *self._closing(closes, last)]
 
-    def _advance(self, reading: Reading, role: str, span: int) -> int:
-        """Where the next rows begin; they take `span` positions if the Talker hears them."""
+    def _advance(self, reading: Reading, role: str, span: int, *, heard: int | None = None) -> int:
+        """Where the Talker's next rows begin, if it hears them: they take `heard` positions there,
+        or as many as in the Thinker."""
         start = reading.position
         reading.read += span
         if reading.read > self._positions:
@@ -207,7 +236,7 @@ class Frontend:
                 helps=["a long film takes 13 positions a second"],
             )
         if role == "user":
-            reading.position += span
+            reading.position += span if heard is None else heard
         return start
 
     def _opening(self, role: str) -> list[int]:
@@ -234,6 +263,14 @@ class Frontend:
 
 def _ids(ids: Sequence[int]) -> Tensor:
     return torch.tensor(ids, dtype=torch.int64)
+
+
+def _grid(blocks: Tensor, step: int) -> Tensor:
+    """Time, line and column of all blocks: i64[F · Y · X, 3]."""
+    frames, lines, columns, _ = blocks.shape
+    return torch.cartesian_prod(
+        torch.arange(frames) * step, torch.arange(lines), torch.arange(columns)
+    )
 
 
 def _line(count: int) -> Tensor:

@@ -66,6 +66,29 @@ class VisionTower(nn.Module):
         """Rows of `before` i64[B, …], `seen`, and those of `after`: [B, N, D]; and the deep ones
         [B, N, taps, D], which are zeros for ids."""
         rows, deep = self.seen(px)
+        return self._around(before, rows, deep, after)
+
+    def film(
+        self,
+        ctx: OpContext,
+        before: Tensor,
+        px: Tensor,
+        sound: Tensor,
+        order: Tensor,
+        after: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """As `encode`, with rows of `sound` [B, S, D] among those that are seen: `order`
+        i64[B, N + S] says which of both, those of sound behind the others, stands where."""
+        rows, deep = self.seen(px)
+        rows = torch.cat([rows, sound], dim=1)
+        deep = functional.pad(deep, (0, 0, 0, 0, 0, sound.shape[1]))
+        rows = rows.take_along_dim(order[:, :, None], dim=1)
+        deep = deep.take_along_dim(order[:, :, None, None], dim=1)
+        return self._around(before, rows, deep, after)
+
+    def _around(
+        self, before: Tensor, rows: Tensor, deep: Tensor, after: Tensor
+    ) -> tuple[Tensor, Tensor]:
         sides = (0, 0, 0, 0, before.shape[1], after.shape[1])
         around = [self.words.rows(before), rows, self.words.rows(after)]
         return torch.cat(around, dim=1), functional.pad(deep, sides)
