@@ -66,7 +66,7 @@ class Grouped:
         return getattr(self._builder, name)
 
 
-def make_rig(parts: int, slots: int = 4) -> Rig:
+def make_rig(parts: int, slots: int = 4, copies: Mapping[int, int] | None = None) -> Rig:
     class Leader(Left):
         def build(self, b: Builder) -> None:
             super().build(Grouped(b, parts))
@@ -87,6 +87,7 @@ def make_rig(parts: int, slots: int = 4) -> Rig:
     return Rig(
         ranks,
         groups=[(0, *range(2, parts + 1))],
+        copies=copies,
         machines=MACHINES,
         models={"test:Host": Host, "test:Adder": Adder if parts == 1 else Halved},
         outputs={"tokens": "i64", "windows": "i64[4]", "sums": "i64", "walked": "i64"},
@@ -121,6 +122,18 @@ def test_parts_of_a_node_give_the_tokens_of_the_whole() -> None:
     for index, (one, other) in enumerate(zip(expected, made, strict=True)):
         check_answer(other, 5 + 4 * index, index % 3)
         assert other.values == one.values
+    rig.check_clean()
+
+
+def test_each_copy_of_a_group_has_parts_of_its_own() -> None:
+    expected = answers(make_rig(1))
+    rig = make_rig(2, copies={0: 2, 2: 2})
+    with rig.following(3, 4):
+        made = answers(rig)
+        for _ in range(20):
+            rig.turn()
+    assert not rig.errors
+    assert [one.values for one in made] == [one.values for one in expected]
     rig.check_clean()
 
 
