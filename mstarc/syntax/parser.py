@@ -2,7 +2,8 @@
 
 After a mistake the parser goes on: with what was surely meant, with one mark put in or left out
 where only one does, or else at the next statement, item or declaration that stands where it should.
-So one run reports several mistakes, and one mistake is reported once.
+So one run reports several mistakes, and one mistake is reported once. `recovery` knows the marks
+and the places.
 """
 
 from collections.abc import Sequence
@@ -12,22 +13,20 @@ from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
 from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
 from mstarc.syntax import ast
-from mstarc.syntax.automaton import Automaton, open_constructs, takes
-from mstarc.syntax.braces import DECLARATION_WORDS, PairedTokens, pair_braces
+from mstarc.syntax.automaton import Automaton, open_constructs
+from mstarc.syntax.braces import PairedTokens, pair_braces
 from mstarc.syntax.build import TreeBuilder
 from mstarc.syntax.comments import attached_docs, doc_text
 from mstarc.syntax.errors import explain
+from mstarc.syntax.recovery import Recovery
 from mstarc.syntax.situation import Finding, Situation
 from mstarc.syntax.straight import parse_straight
 from mstarc.syntax.tables import END, Tables, load_tables
 from mstarc.syntax.terminals import begins_domain, mark_terminal
 from mstarc.syntax.tokens import (
     END_OF_TEXT,
-    FLOAT,
-    INT,
     MARK,
     NAME,
-    STRING,
     Token,
     read_tokens,
     string_value,
@@ -42,36 +41,6 @@ QUIET_TOKENS = 2
 """A mistake so soon after going on is taken for a part of the one before."""
 
 _VALUES = frozenset(("NAME", "INT", "FLOAT", "STRING"))
-_INSERTED = (":", "=", ",", ")", "]", "(", "{", "<-", "->", "]", "..", ".")
-_STARTERS = DECLARATION_WORDS | frozenset(
-    [
-        "impl",
-        "weights",
-        "shards",
-        "kv",
-        "sample",
-        "contexts",
-        "op",
-        "in",
-        "out",
-        "opt",
-        "state",
-        "send",
-        "emit",
-        "loop",
-        "parallel",
-        "when",
-        "fork",
-        "release",
-        "run",
-        "for",
-        "match",
-        "each",
-        "mark",
-        "let",
-        "next",
-    ]
-)
 
 
 def parse(source: SourceFile, sink: DiagnosticSink) -> ast.Spec | None:
@@ -149,6 +118,7 @@ class _Parser:
         self.sink = sink
         self.tables: Tables = load_tables()
         self.automaton = Automaton(self.tables, builder)
+        self.recovery = Recovery(paired, self.tables, self.automaton)
         self.shown = {name: text for text, name in self.tables.words.items()}
         self.shown |= {name: text for text, name in self.tables.marks.items()}
         self.progress = _Progress()
@@ -234,11 +204,12 @@ class _Parser:
             if finding.instead is not None and self._take(self._meant(token, finding.instead)):
                 return number + 1
         if not stuck and not (finding is not None and finding.is_certain):
-            if self._insert(number):
+            missing = self.recovery.missing(number)
+            if missing is not None and self._take(missing):
                 return number
             if self._can_leave_out(number):
                 return number + 1
-        target = self._recover(number + 1 if stuck else number)
+        target = self.recovery.next_place(number + 1 if stuck else number)
         progress.quiet_until = target + QUIET_TOKENS
         return target
 
@@ -314,97 +285,3 @@ class _Parser:
         while not self.tokens[number].first_on_line and self.tokens[number].kind != END_OF_TEXT:
             number += 1
         return number
-
-    def _insert(self, number: int) -> bool:
-        """Put in the one mark that makes the token fit, if there is exactly one."""
-        token = self.tokens[number]
-        at = self.tokens[number - 1].end if number else 0
-        fitting: list[str] = []
-        for text in dict.fromkeys(_INSERTED):
-            terminal = self.tables.marks.get(text)
-            if terminal is None or not self.automaton.takes(terminal):
-                continue
-            states = list(self.automaton.states)
-            if self._fits_after(states, terminal, token):
-                fitting.append(text)
-        if token.first_on_line:
-            # A new line is rather the end of what is open than its next item.
-            fitting = [text for text in fitting if text in (")", "]")] or fitting
-        if len(fitting) != 1:
-            return False
-        return self._take(Token(MARK, fitting[0], at, at, False, virtual=True))
-
-    def _fits_after(self, states: list[int], terminal: str, token: Token) -> bool:
-        """Whether `token` can come after `terminal`; a word counts as a name or as itself."""
-        rows = self.tables.rows
-        while (action := rows[states[-1]][terminal]) < 0:
-            rule = self.tables.rules[-action - 1]
-            del states[len(states) - rule.length :]
-            states.append(rows[states[-1]][rule.origin])
-        states.append(action)
-        if token.kind == MARK:
-            kinds = [mark_terminal(token.text, self.tables)]
-        elif token.kind == NAME:
-            word = self.tables.words.get(token.text)
-            kinds = [word] if token.text in RESERVED else [word, NAME]
-        else:
-            kinds = [token.kind]
-        return any(kind is not None and takes(self.tables, states, kind) for kind in kinds)
-
-    def _recover(self, number: int) -> int:
-        """Drop what is unfinished up to the next place where the parser can go on."""
-        tokens, paired = self.tokens, self.paired
-        group = paired.group[number] if number < len(tokens) else -1
-        parentheses = 0
-        while tokens[number].kind != END_OF_TEXT:
-            token = tokens[number]
-            depth = paired.depth[number]
-            if token.text == "}" and token.kind == MARK:
-                if self._drop_to_taker("RBRACE", depth):
-                    return number
-                group = paired.group[group] if group >= 0 else -1
-                number += 1
-                parentheses = 0
-                continue
-            if token.text == "{" and token.kind == MARK:
-                number = paired.close[number] + 1
-                continue
-            if token.kind == MARK and token.text in "([":
-                parentheses += 1
-            elif token.kind == MARK and token.text in ")]":
-                parentheses -= 1
-            elif token.first_on_line and self._can_begin(number, parentheses):
-                terminal = self.tables.words.get(token.text)
-                begins = terminal if token.text in _STARTERS else NAME
-                if begins is not None and self._drop_to_taker(begins, depth, as_item=True):
-                    return number
-            number += 1
-        return number
-
-    def _can_begin(self, number: int, parentheses: int) -> bool:
-        """Whether a line may begin a statement, an item or a declaration."""
-        token, after = self.tokens[number], self.tokens[number + 1]
-        if token.kind != NAME:
-            return False
-        if token.text in _STARTERS:
-            return after.kind in (NAME, STRING, INT, FLOAT) or after.text in ("{", "(", "-", "[")
-        return parentheses <= 0 and after.text in ("=", ":", ".", ",", "(")
-
-    def _drop_to_taker(self, terminal: str, depth: int, *, as_item: bool = False) -> bool:
-        """Drop entries until `terminal` can come, `depth` braces being open; false if it can't.
-
-        `as_item`: it begins an item of a block or of the file, so the block could end there too.
-        """
-        closer = "RBRACE" if depth else END
-        automaton = self.automaton
-        for size in range(len(automaton.states), 0, -1):
-            braces = automaton.braces[size - 1]
-            if braces < depth:
-                return False
-            if braces != depth or not automaton.takes(terminal, size):
-                continue
-            if as_item and not automaton.takes(closer, size):
-                continue
-            automaton.drop_to(size)
-            return True
-        return False

@@ -3,55 +3,35 @@
 `parser.parse` gives a `Spec`; names, types and lowering read it and nothing changes it. Nothing is
 resolved here: a `Name` is only its text and place, and `printer` writes the same text again.
 Start reading at `decls.Spec`. `exprs` has values and conditions, `types` what stands after a
-colon, `stmts` what stands in walks and states, `tree` ways over the whole.
+colon, `nodes` what stands in a node, `stmts` what stands in walks and states, `tree` ways over the
+whole.
 """
 
 from mstarc.syntax.ast.base import Name, Node
 from mstarc.syntax.ast.decls import (
-    Advance,
-    Attends,
-    ByteSize,
     ChoiceDomain,
     ConfigDecl,
     ConfigItem,
-    ContextDecl,
-    ContextsItem,
-    Cost,
     Decl,
-    Effect,
     Empty,
     FoldedDecl,
-    ImplItem,
     InField,
-    KvItem,
     MachineDecl,
     ModelDecl,
     NeedDecl,
-    NodeDecl,
-    NodeItem,
-    OpDecl,
     OptField,
     OutField,
     Quantity,
     RangeDomain,
-    Reads,
-    Receptive,
     RequestDecl,
     RequestField,
-    SampleItem,
-    Setting,
-    ShardsItem,
     Spec,
     StateDecl,
-    Stateful,
     StreamDecl,
     TableDecl,
     Tail,
-    UseSampler,
     VariantDecl,
     WalkDecl,
-    WeightsItem,
-    Writes,
 )
 from mstarc.syntax.ast.exprs import (
     And,
@@ -85,6 +65,29 @@ from mstarc.syntax.ast.exprs import (
     Tuple,
     Unary,
     Wants,
+)
+from mstarc.syntax.ast.nodes import (
+    Advance,
+    Attends,
+    ByteSize,
+    ContextDecl,
+    ContextsItem,
+    Cost,
+    Effect,
+    ImplItem,
+    KvItem,
+    NodeDecl,
+    NodeItem,
+    OpDecl,
+    Reads,
+    Receptive,
+    SampleItem,
+    Setting,
+    ShardsItem,
+    Stateful,
+    UseSampler,
+    WeightsItem,
+    Writes,
 )
 from mstarc.syntax.ast.stmts import (
     Arm,
