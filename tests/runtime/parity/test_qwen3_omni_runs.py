@@ -94,15 +94,21 @@ def test_speech_alone_is_the_speech_of_both(colocated: OmniRanks, media: Path) -
     assert told(alone)[1] == told(both)[1]
 
 
-@pytest.mark.parametrize("placement", ["together", "apart"])
+@pytest.mark.parametrize(
+    ("placement", "drawn"), [("together", True), ("together", False), ("apart", False)]
+)
 def test_five_at_once_on_any_ranks_say_what_each_says_alone(
-    plan: Path, colocated: OmniRanks, media: Path, placement: str
+    plan: Path, colocated: OmniRanks, media: Path, placement: str, drawn: bool
 ) -> None:
-    alone = [told(ask(colocated, media, parts)) for parts in PARTS]
+    heat = {"temperature": 1.0, "talker_temperature": 1.0, "code_temperature": 1.0}
+    options = [{**(heat if drawn else {}), "seed": seed} for seed in range(len(PARTS))]
+    alone = [
+        told(ask(colocated, media, parts, **own)) for parts, own in zip(PARTS, options, strict=True)
+    ]
     ranks = OmniRanks(plan, placement)
     together = []
-    for parts in PARTS:
-        together.append(ranks.submit(parts, media, max_tokens=7, talker_max_tokens=13))
+    for parts, own in zip(PARTS, options, strict=True):
+        together.append(ranks.submit(parts, media, max_tokens=7, talker_max_tokens=13, **own))
         for _ in range(3):
             ranks.ranks.turn()
     ranks.run()
