@@ -67,6 +67,10 @@ TINY: tuple[Tiny, ...] = (
                 ("lm", "0, 1", {"tp_size": 2}),
                 ("codec", "1", {}),
             ),
+            "tp2 twice": (
+                ("frontend, codec", "0", {}),
+                ("lm", "1, 2, 3, 4", {"tp_size": 2}),
+            ),
             "tp2 by walk": (
                 ("frontend", "2", {}),
                 ("lm", "2", {"graph_walks": "[start]"}),
@@ -290,7 +294,9 @@ def as_numbers(made: Collected) -> dict[str, NDArray[Any]]:
 
 
 def _deployment(name: str, groups: Groups) -> str:
-    lines = [f"model: {name}", "max_seq_len: 512", "max_concurrent_requests: 10", "node_groups:"]
+    most = max(int(rank) for _, ranks, _ in groups for rank in ranks.split(", "))
+    lines = [f"model: {name}", f"devices: {most + 1}xcpu", "max_seq_len: 512"]
+    lines += ["max_concurrent_requests: 10", "node_groups:"]
     for nodes, ranks, more in groups:
         lines += [f"  - node_names: [{nodes}]", f"    ranks: [{ranks}]"]
         lines += [f"    {key}: {value}" for key, value in more.items()]
