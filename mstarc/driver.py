@@ -248,6 +248,37 @@ def place_program(
     return Placing(program=placed, devices=target.devices.name, choice=choice)
 
 
+def place_plan_again(files: Mapping[str, str], devices: str, spec: SourceFile | None) -> Outcome:
+    """The files of a plan with one more placement, made of its `program.mir`.
+
+    `spec` is what it was compiled from, for the line numbers in comments.
+    """
+    from mstarc.codegen.emit import render
+    from mstarc.codegen.further import plan_document_of, sizes_of, with_placement
+    from mstarc.ir.text import parse_program
+    from mstarc.plan import build_plan
+
+    mir = files["program.mir"]
+    options = CompileOptions(placements=(devices,), sizes=sizes_of(files))
+    job = job_of(() if spec is None else (spec,), options)
+    # Without the spec every line is the first.
+    source = spec or SourceFile(path=plan_document_of(files)["spec"], text=" " * len(mir))
+    sizes = given_sizes(job)
+    program = job.run("parse", parse_program, mir, source.path)
+    weighed = weighed_targets(wanted_targets(job)[:1], program, sizes, job)
+    placed = run_passes(program, weighed[0], job) if weighed else None
+    if placed is None or placed.placement is None or job.sink.has_errors:
+        return job.outcome()
+    weights = sizes.weights if sizes is not None else ()
+    plan = job.run(
+        "plan", build_plan, [placed], source, job.sink, version=__version__, weights=weights
+    )
+    if plan is None:
+        return job.outcome()
+    made = job.run("emit", render, plan, mir=mir)
+    return job.outcome(with_placement(files, made, placed.placement.name, job.sink))
+
+
 def simulate_program(
     source: SourceFile,
     options: CompileOptions,

@@ -77,7 +77,7 @@ def command(
     sink = DiagnosticSink()
     attempt = f"place `{shown_path(what)}`"
     inputs = placeable_inputs(
-        what, placements, sizes, sink, kinds=kinds, profile=profile, checkpoints=checkpoints
+        what, placements, (), sizes, sink, kinds=kinds, profile=profile, checkpoints=checkpoints
     )
     mix = None if requests is None else read_source(requests, sink)
     if inputs is None or sink.has_errors:
@@ -102,6 +102,7 @@ def command(
 def placeable_inputs(
     what: Path,
     placements: tuple[str, ...],
+    deployments: tuple[Path, ...],
     sizes: Path | None,
     sink: DiagnosticSink,
     *,
@@ -113,16 +114,29 @@ def placeable_inputs(
     is_plan = (what / PLAN_FILE).is_file()
     if is_plan and sizes is not None:
         raise click.UsageError("a plan has its sizes already: leave --sizes out")
-    return read_inputs(
+    inputs = read_inputs(
         what / PROGRAM_FILE if is_plan else what,
         placements,
-        (),
+        deployments,
         sizes,
         sink,
         kinds=kinds,
         profile=profile,
         checkpoints=checkpoints,
     )
+    if inputs is None or not is_plan:
+        return inputs
+    return inputs[0], replace(inputs[1], sizes=_sizes_in(what, inputs[0], sink))
+
+
+def _sizes_in(plan: Path, program: SourceFile, sink: DiagnosticSink) -> SourceFile | None:
+    """What the plan says of weights and its program does not."""
+    from mstarc.codegen.further import sizes_of
+
+    document = read_source(plan / PLAN_FILE, sink)
+    if document is None:
+        return None
+    return sizes_of({PLAN_FILE: document.text, PROGRAM_FILE: program.text})
 
 
 def _show(found: "Placing", output_format: str) -> None:

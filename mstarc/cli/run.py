@@ -4,9 +4,11 @@ This process never imports torch: it looks whether the runtime's packages are th
 `python -m mstarc_runtime` with the same arguments.
 """
 
+import json
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -14,7 +16,7 @@ from typing import NoReturn
 import click
 
 from mstarc.cli.inputs import shown_path
-from mstarc.cli.output import combined_report, print_report
+from mstarc.cli.output import combined_report, print_report, progress
 from mstarc.codegen.write import PLAN_FILE
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
 from mstarc.source import Span
@@ -46,11 +48,52 @@ def command(arguments: tuple[str, ...]) -> int:
     plan = Path(arguments[0]) if arguments and not arguments[0].startswith("-") else None
     if plan is not None:
         look_at_plan(plan, sink)
+        if not sink.has_errors:
+            place_where_needed(plan, arguments, sink)
     look_for_packages(sink)
     if not sink.has_errors:
         _become_the_runtime(arguments)
     what = "the runtime" if plan is None else f"`{shown_path(plan)}`"
     return print_report(combined_report(sink, [], f"run {what}"), None)
+
+
+def place_where_needed(plan: Path, arguments: Sequence[str], sink: DiagnosticSink) -> None:
+    """Place a plan again on the devices that --placement names, if it lacks such a placement.
+
+    A name that is no devices is left to the runtime, which knows what placements there are.
+    """
+    devices = _asked_placement(arguments)
+    if devices is None or (plan / "placements" / devices).is_dir():
+        return
+    # Loaded here: nearly every run has its placement.
+    from mstarc import driver
+    from mstarc.cli.inputs import read_folder, read_source
+    from mstarc.cli.save import save_plan
+    from mstarc.deployment import parse_devices
+
+    if parse_devices(devices) is None:
+        return
+    check = driver.check_plan(shown_path(plan), read := read_folder(plan, sink) or {})
+    if check.diagnostics:
+        return  # the runtime says what is wrong with it
+    files = {name: content.decode() for name, content in read.items()}
+    spec = Path(json.loads(files[PLAN_FILE])["spec"])
+    source = read_source(spec, DiagnosticSink()) if spec.is_file() else None
+    outcome = driver.place_plan_again(files, devices, source)
+    for found in outcome.diagnostics:
+        sink.report(found)
+    if outcome.files is not None:
+        save_plan(outcome.files, plan, sink)
+        progress(f"{shown_path(plan)}: placed on {devices}")
+
+
+def _asked_placement(arguments: Sequence[str]) -> str | None:
+    for word, following in zip(arguments, (*arguments[1:], ""), strict=True):
+        if word == "--placement":
+            return following or None
+        if word.startswith("--placement="):
+            return word.partition("=")[2] or None
+    return None
 
 
 def _become_the_runtime(arguments: tuple[str, ...]) -> NoReturn:

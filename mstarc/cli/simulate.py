@@ -9,17 +9,15 @@ import click
 from mstarc import driver
 from mstarc.cli.inputs import read_source, shown_path
 from mstarc.cli.output import EXIT_OK, combined_report, print_report
-from mstarc.cli.place import PROGRAM_FILE
+from mstarc.cli.place import placeable_inputs
 from mstarc.cli.settings import (
     deployment_option,
     knowledge_options,
     objective_option,
     placement_option,
-    read_inputs,
     requests_option,
     sizes_option,
 )
-from mstarc.codegen.write import PLAN_FILE
 from mstarc.diagnostics import DiagnosticSink
 
 
@@ -69,17 +67,16 @@ def command(
 
     The schedule is the runtime's own, the times are estimates, or measured: --profile.
     """
-    if (rate is None) == (burst is None):
+    if rate is None and burst is None:
         raise click.UsageError("say how requests come: --rate, or --burst")
+    if rate is not None and burst is not None:
+        raise click.UsageError("requests come at a rate or at once: leave --rate or --burst out")
     if len(placements) > 1 or len(deployments) > 1:
         raise click.UsageError("one placement is simulated: give --placement once")
-    is_plan = (what / PLAN_FILE).is_file()
-    if is_plan and sizes is not None:
-        raise click.UsageError("a plan has its sizes already: leave --sizes out")
     sink = DiagnosticSink()
     attempt = f"simulate `{shown_path(what)}`"
-    inputs = read_inputs(
-        what / PROGRAM_FILE if is_plan else what,
+    inputs = placeable_inputs(
+        what,
         placements,
         deployments,
         sizes,
