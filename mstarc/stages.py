@@ -164,7 +164,9 @@ def report_unused(settings: "Sequence[GivenSetting]", sink: DiagnosticSink) -> N
     from mstarc.deployment.idle import report_idle
 
     for setting in settings:
-        report_idle(setting.key, setting.span, "it is for deployments, and none is given", sink)
+        why = "it is for deployments, and none is given"
+        remedy = "give a deployment file: `--deployment FILE`"
+        report_idle(setting.key, setting.span, why, sink, remedy=remedy)
 
 
 def wanted_targets(job: Job) -> "list[PassContext]":

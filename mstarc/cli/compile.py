@@ -104,7 +104,7 @@ def command(
         ),
     )
     sys.stdout.write(outcome.dump)
-    if not options.placements:
+    if not options.placements and outcome.files is not None:
         for file in options.deployments:
             _say_devices(file, options.default_kind)
     if outcome.files is not None:

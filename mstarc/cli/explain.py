@@ -8,7 +8,7 @@ import click
 from mstarc import __version__
 from mstarc.cli.failures import NOWHERE
 from mstarc.cli.output import is_coloured, print_report
-from mstarc.cli.settings import placement_option, settings_option
+from mstarc.cli.settings import placement_option, refuse_specs, settings_option
 from mstarc.diagnostics import Diagnostic
 from mstarc.diagnostics.explain import Explanation, explain
 from mstarc.diagnostics.render import Report
@@ -42,6 +42,7 @@ def command(
         from mstarc.cli.explain_setting import explain_setting  # loaded here: pages need no parser
 
         deployment = Path(code) if code is not None else None
+        refuse_specs((deployment,) if deployment is not None else ())
         return explain_setting(setting, deployment, settings, placements)
     if devices:
         from mstarc.cli.explain_devices import explain_devices  # loaded here: pages need no kinds
@@ -67,4 +68,4 @@ def command(
         version=__version__,
         colour=is_coloured(),
     )
-    return print_report(report, None)
+    return print_report(report, "human")

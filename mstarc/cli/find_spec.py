@@ -24,7 +24,8 @@ def find_spec(deployment: SourceFile, path: Path, sink: DiagnosticSink) -> Sourc
     known: dict[str, None] = {}
     folders = list(spec_folders(path))
     for candidate in (file for folder in folders for file in sorted(folder.glob("*.mstar"))):
-        source = read_source(candidate, sink)
+        # One that cannot be read is another model's as far as anybody knows.
+        source = read_source(candidate, DiagnosticSink())
         models = models_of(source.text) if source is not None else ()
         if name in models:
             return source

@@ -101,7 +101,8 @@ def _owner(
                 continue
             if any(entry.spec.path == shown_path(candidate) for entry in found.specs):
                 continue
-            source = read_source(candidate, sink)
+            # One that cannot be read is another model's as far as anybody knows.
+            source = read_source(candidate, sink if by_name else DiagnosticSink())
             if source is not None and (by_name or wanted in models_of(source.text)):
                 entry = SpecFiles(spec=source, named=False)
                 found.specs.append(entry)

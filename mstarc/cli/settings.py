@@ -1,7 +1,7 @@
 """Options that several commands share, and the files and stages that they name."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,7 +11,7 @@ from mstarc import driver
 from mstarc.analysis.placement.problem import DEFAULT_OBJECTIVE, OBJECTIVES
 from mstarc.cli.checkpoints import read_checkpoint
 from mstarc.cli.find_spec import YAML, find_spec
-from mstarc.cli.inputs import read_source, read_sources
+from mstarc.cli.inputs import read_source, read_sources, shown_path
 from mstarc.diagnostics import DiagnosticSink, did_you_mean
 from mstarc.options import DEFAULT_PLACEMENT, DEPLOYED_KIND, CompileOptions
 from mstarc.source import SourceFile
@@ -137,6 +137,13 @@ def _known_stage(context: click.Context, option: click.Parameter, value: str | N
     raise click.BadParameter(f"there is no stage `{value}`; {remedy}", context, option)
 
 
+def refuse_specs(deployments: Iterable[Path]) -> None:
+    """End the command where a spec is given for a deployment file: read as YAML it misleads."""
+    for path in deployments:
+        if path.suffix == ".mstar":
+            raise click.UsageError(f"`{shown_path(path)}` is a spec, and no deployment file")
+
+
 def read_inputs(
     spec: Path,
     placements: tuple[str, ...],
@@ -155,6 +162,7 @@ def read_inputs(
     """
     if not placements and (devices := os.environ.get("MSTARC_DEVICES")):
         placements = (devices,)
+    refuse_specs(deployments)
     given = (spec, *deployments) if spec.suffix in YAML else deployments
     if given and len(placements) > 1:
         raise click.UsageError(

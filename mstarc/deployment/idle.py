@@ -5,15 +5,19 @@ from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
 from mstarc.ir.graph import Program
 from mstarc.source import Span
 
+_REMEDY = "leave it out, or allow it: `# mstarc: allow[MS0630] for another system`"
 
-def report_idle(name: str, span: Span, why: str, sink: DiagnosticSink) -> None:
+
+def report_idle(
+    name: str, span: Span, why: str, sink: DiagnosticSink, *, remedy: str = _REMEDY
+) -> None:
     """Report (MS0630) a setting that decides nothing."""
     diagnostic = Diagnostic(
         code="MS0630",
         message=f"`{name}` changes nothing",
         primary=Label(span=span, text="nothing here acts on it"),
         notes=(why,),
-        helps=("leave it out, or allow it: `# mstarc: allow[MS0630] for another system`",),
+        helps=(remedy,),
     )
     sink.report(diagnostic)
 

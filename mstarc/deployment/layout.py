@@ -99,6 +99,8 @@ class _Layout:
         if model.value != self.program.model:
             message = f"the deployment is for the model `{model.value}`"
             self.error("MS0606", model.span, message, f"the spec is of `{self.program.model}`")
+            # Its names are those of the other model.
+            return Layout(assignments=(), copies=())
         placed: dict[str, list[_Placed]] = {}
         for group in self.deployment.groups:
             self.check_group(group)

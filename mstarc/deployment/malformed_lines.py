@@ -106,6 +106,10 @@ def no_colon(place: Place) -> Diagnostic | None:
         return None
     if line is None or ":" in place.text(line):
         return None
+    return _without_colon(place, line)
+
+
+def _without_colon(place: Place, line: int) -> Diagnostic:
     key = KEY.match(place.text(line))
     name = key[1] if key is not None else "key"
     span = place.line_span(line)
@@ -149,6 +153,8 @@ def misindented(place: Place) -> Diagnostic | None:
             "indent it below its key, or remove the `-`",
         ).label(first, "the keys begin here")
     anchor = _nearest(place, is_item=is_item) or beside or line
+    if not is_item and ":" not in place.text(anchor):
+        return _without_colon(place, anchor)
     other = KEY.match(place.text(anchor))
     return _misplaced(place, key[1], anchor, other[1] if other is not None else "this")
 

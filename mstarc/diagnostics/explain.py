@@ -46,5 +46,7 @@ def explain(wanted: str) -> Explanation | tuple[str, ...]:
     code = wanted.upper() if wanted.upper() in names else codes.get(wanted.lower(), "")
     if code and (page := error_page(code)) is not None:
         return Explanation(code=code, name=names[code], page=page)
+    if wanted.isdecimal() and (whole := f"MS{int(wanted):04}") in names:
+        return (whole,)
     known = names if re.fullmatch(r"(?i)ms\d*", wanted) else codes
     return did_you_mean(wanted, known)

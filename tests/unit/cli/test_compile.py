@@ -140,3 +140,34 @@ def test_fmt_leaves_a_spec_with_mistakes_alone(folder: Path) -> None:
 def test_line_ends_of_other_systems_are_read(folder: Path) -> None:
     (folder / "dos.mstar").write_bytes(b"\xef\xbb\xbf" + SPEC.replace("\n", "\r\n").encode())
     assert run_command(["lint", "dos.mstar"]) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compile", "right.mstar", "--deployment", "right.mstar"],
+        ["explain", "--setting", "max_seq_len", "right.mstar"],
+    ],
+)
+def test_a_spec_is_no_deployment(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(arguments) == 2
+    assert "`right.mstar` is a spec, and no deployment file" in capsys.readouterr().out
+
+
+def test_a_deployment_of_another_model_is_one_mistake(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bagel = str(ROOT / "specs/deployments/bagel_cfg_parallel.yaml")
+    arguments = ["compile", "right.mstar", "--deployment", bagel, "--format", "jsonl"]
+    assert run_command(arguments) == 1
+    printed = capsys.readouterr()
+    assert [json.loads(line)["code"] for line in printed.out.splitlines()] == ["MS0606"]
+    assert "placed on" not in printed.err
+
+
+def test_a_setting_without_a_deployment_says_what_it_lacks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["compile", "right.mstar", "--set", "max_seq_len=512", "--format", "human"]
+    assert run_command(arguments) == 0
+    assert "= help: give a deployment file: `--deployment FILE`" in capsys.readouterr().out

@@ -135,6 +135,15 @@ def test_deployment_alone_finds_its_spec_and_keeps_quiet_about_it(
     assert codes(capsys) == ["MS0612"]
 
 
+def test_a_spec_of_another_model_that_cannot_be_read_does_not_matter(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "one.yaml").write_text(DEPLOYMENT)
+    (here / "latin.mstar").write_bytes(b"mstar 1\n# caf\xe9\n")
+    assert lint("one.yaml") == 0
+    assert codes(capsys) == []
+
+
 def test_deployment_of_an_unknown_model_is_an_error(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -123,3 +123,8 @@ def test_explain_prints_the_page_and_facts(capsys: pytest.CaptureFixture[str]) -
 def test_explain_of_an_unknown_name_offers_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["explain", "unreadible-file"]) == 2
     assert "MS0007" in capsys.readouterr().out
+
+
+def test_a_code_without_its_letters_is_not_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["explain", "405"]) == 2
+    assert "did you mean `MS0405`?" in capsys.readouterr().out

@@ -40,6 +40,7 @@ CASES = [
     ),
     ("model x\nmax_seq_len: 3\n", "`model x` has no `:`", "model x"),
     ("max_seq_len: 3\nmodel x\n", "`model x` has no `:`", "model x"),
+    ("model x\n\n# a remark\nmax_seq_len: 3\n", "`model x` has no `:`", "model x"),
     ("model:x\nmax_seq_len: 3\n", "no space follows the `:` of `model`", ":"),
     (f"{GROUPS}  -node_names: [a]\n   ranks: [0]\n", "no space follows a `-`", "-"),
     ("model: x: y\n", "a value holds a `:`", ":"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mstarc import driver
+from mstarc.cli.main import run_command
 from mstarc.options import CompileOptions
 from mstarc.simulate.result import Simulated, result_json, result_text
 from mstarc.source import SourceFile
@@ -259,3 +260,9 @@ def test_a_thousand_devices_are_simulated_as_alike_parts() -> None:
     assert isinstance(found, Simulated)
     assert found.cells == 1024
     assert "simulated as one" in result_text(found)
+
+
+def test_a_rate_and_a_burst_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = str(ROOT / "specs/orpheus.mstar")
+    assert run_command(["simulate", spec, "--rate", "1", "--burst", "2"]) == 2
+    assert "leave --rate or --burst out" in capsys.readouterr().out
