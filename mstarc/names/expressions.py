@@ -75,6 +75,8 @@ def resolve_value(name: ast.Name, scope: Scope, uses: Uses) -> None:
     helps: tuple[str, ...] = ()
     if name.text in uses.symbols.outputs:
         helps = (f"`wants {name.text}` asks whether the request wants this output",)
+    elif name.text in uses.symbols.streams:
+        helps = (f"`{name.text}` is a stream: read it with `each {name.text} as …`, or `pull`",)
     report_unknown(name, scope.all_names(), "MS0207", "value", uses.sink, helps=helps)
 
 

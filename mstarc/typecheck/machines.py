@@ -117,12 +117,18 @@ def _ways_of(entry: ast.StateDecl, machine: ast.MachineDecl, premise: int, flow:
 
 def _condition(condition: ast.Expr, flow: Flow) -> int:
     env = Env()
+    why = "the condition of `next`"
     for name in ast.descendants(condition):
         symbol = flow.state.resolved.meaning(name) if isinstance(name, ast.Name) else None
-        if symbol is not None and isinstance(symbol.node, ast.Let) and symbol.kind == "value":
-            let = symbol.node
-            env.set(symbol, Held(flow.values.type_of(let.value, Env()), TRUE, let.name.span))
-    return flow.condition(condition, env, "the condition of `next`")
+        if symbol is None or symbol.kind != "value":
+            continue
+        if not isinstance(symbol.node, ast.Let):
+            flow.values.read.add(symbol)
+            flow.values.static(condition, why)
+            return flow.state.logic.atom(f"condition at {condition.span.start}")
+        let = symbol.node
+        env.set(symbol, Held(flow.values.type_of(let.value, Env()), TRUE, let.name.span))
+    return flow.condition(condition, env, why)
 
 
 def _refuse_misplaced(entry: ast.StateDecl, nexts: list[ast.Next], state: State) -> None:

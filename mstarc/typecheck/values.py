@@ -8,7 +8,8 @@ from mstarc.names.symbols import KIND_WORDS
 from mstarc.syntax import ast
 from mstarc.typecheck import calls, operators, shapes
 from mstarc.typecheck.comparisons import refuse_impossible
-from mstarc.typecheck.environment import Env
+from mstarc.typecheck.environment import Env, Held
+from mstarc.typecheck.logic import TRUE
 from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import first_dynamic
 from mstarc.typecheck.text import text_of
@@ -23,6 +24,7 @@ from mstarc.typecheck.types import (
     NoneType,
     OptionalType,
     ScalarType,
+    TensorType,
     TupleType,
     Type,
     optional,
@@ -52,13 +54,16 @@ class Values:
 
     def condition(self, expr: ast.Expr, env: Env, why: str) -> bool:
         """Check a static condition; False where it is not one, which is reported."""
-        if not self.truth(expr, env):
+        type_ = self.type_of(expr, env)
+        if isinstance(type_, TensorType) and not self.static(expr, why):
             return False
-        return self.static(expr, why)
+        return self._is_truth(type_, expr) and self.static(expr, why)
 
     def truth(self, expr: ast.Expr, env: Env) -> bool:
         """Check that an expression is a truth value; False where it is not, which is reported."""
-        type_ = self.type_of(expr, env)
+        return self._is_truth(self.type_of(expr, env), expr)
+
+    def _is_truth(self, type_: Type, expr: ast.Expr) -> bool:
         if type_ == ERROR:
             return False
         if operators.is_truth(type_):
@@ -232,6 +237,8 @@ class Values:
                     primary=Label(span=name.span, text="not set yet"),
                 ).label(symbol.declaration.span, "set only here")
             )
+            # Its next reads here are the same mistake.
+            env.set(symbol, Held(ERROR, TRUE, name.span))
         else:
             self.state.sink.report(
                 Diagnostic(
