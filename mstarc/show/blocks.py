@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from mstarc.ir.decisions import Assignment, Hop
-from mstarc.ir.exprs import Expr
+from mstarc.ir.exprs import Const, Expr
 from mstarc.ir.graph import (
     Assign,
     Call,
@@ -17,6 +17,7 @@ from mstarc.ir.graph import (
     Machine,
     MarkStream,
     Match,
+    OptionField,
     Parallel,
     Program,
     Pull,
@@ -327,6 +328,10 @@ def _channel(stream: Stream) -> Channel:
     )
 
 
+def _option_text(option: OptionField) -> str:
+    return f"{type_text(option.type)} = {spec_expr(Const(option.default))}"
+
+
 def _fields(program: Program) -> tuple[Field, ...]:
     found = [
         Field(
@@ -345,7 +350,7 @@ def _fields(program: Program) -> tuple[Field, ...]:
         for entry in program.outputs
     ]
     found += [
-        Field(kind="opt", name=entry.name, text=f"{type_text(entry.type)} = {entry.default}")
+        Field(kind="opt", name=entry.name, text=_option_text(entry))
         for entry in program.options
     ]
     return tuple(found)

@@ -38,6 +38,13 @@ def test_a_terminal_shows_machines_walks_loops_and_streams(orpheus: Program) -> 
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_defaults_are_shown_as_specs_write_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["show", str(ROOT / "specs/bagel.mstar")]) == 0
+    printed = capsys.readouterr().out
+    assert "bool = false" in printed
+    assert 'str = "global"' in printed
+
+
 def test_brackets_are_no_markup() -> None:
     text = (ROOT / "specs/qwen3_omni.mstar").read_text(encoding="utf-8")
     shown = terminal(picture(lowered(text)), width=140, colour=False)
