@@ -115,9 +115,8 @@ def test_five_at_once_on_any_ranks_say_what_each_says_alone(
     assert [told(made) for made in together] == alone
 
 
-@pytest.mark.parametrize("check", [False, True])
-def test_captured_regions_say_what_eager_ones_say(plan: Path, media: Path, check: bool) -> None:
-    executor = FakeGraphExecutor(check=check)
+def test_captured_regions_say_what_eager_ones_say(plan: Path, media: Path) -> None:
+    executor = FakeGraphExecutor()
     told_by = []
     for chosen in (executor, None):
         extras = Extras(
