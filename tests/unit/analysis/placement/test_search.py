@@ -89,6 +89,12 @@ def best_keys(problem: Problem) -> dict[Objective, tuple[float, ...]]:
     """By objective the least key of all layouts that fit, each with its best copies."""
     devices = [kind for kind, part in enumerate(problem.supply) for _ in range(part.count)]
     choices = [list(groups(piece, devices)) for piece in problem.pieces]
+    # Devices of a kind are alike: it is enough to try the first of them for the first piece.
+    choices[0] = [
+        (option, ranks)
+        for option, ranks in choices[0]
+        if ranks == tuple(r for r, k in enumerate(devices) if k == option.kind)[: option.ranks]
+    ]
     best: dict[Objective, tuple[float, ...]] = {}
     for chosen in product(*choices):
         if is_allowed(problem, chosen) and fits(problem, chosen, devices):
