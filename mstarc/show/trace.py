@@ -30,7 +30,8 @@ from mstarc.ir.graph import (
 )
 from mstarc.ir.interpret import Request
 from mstarc.ir.interpret.evaluate import Scope
-from mstarc.ir.interpret.machine import BLOCKED, MachineRun, Steps
+from mstarc.ir.interpret.machine import MachineRun
+from mstarc.ir.interpret.reads import BLOCKED, Steps
 from mstarc.ir.interpret.request import Outcome
 from mstarc.ir.interpret.run import Interpreter
 from mstarc.ir.interpret.streams import Channel

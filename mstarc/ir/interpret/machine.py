@@ -1,10 +1,9 @@
 """One machine of a request, as a generator that pauses between statements and when it must wait."""
 
-from collections.abc import Generator, Iterable, Mapping
 from random import Random
-from typing import Any, Final, Protocol, assert_never
+from typing import Any, Protocol, assert_never
 
-from mstarc.ir.chunks import Chunk, Closed, Marked, next_event, next_item
+from mstarc.ir.chunks import Chunk, next_item
 from mstarc.ir.exprs import Expr, Field, Local
 from mstarc.ir.graph import (
     Assign,
@@ -32,15 +31,14 @@ from mstarc.ir.graph import (
     Walk,
     When,
 )
+from mstarc.ir.interpret.effects import context_of, effect_of, flags_of
 from mstarc.ir.interpret.evaluate import Evaluator, Scope
+from mstarc.ir.interpret.reads import BLOCKED, ChunkReads, Steps
 from mstarc.ir.interpret.request import Part, RequestError
 from mstarc.ir.interpret.streams import Channel, items_of
 from mstarc.ir.interpret.toys import Rows, Toys, digest, extents_of, sizes_of
 from mstarc.ir.types import TupleType, Type
 from mstarc.ir.walking import Body
-
-BLOCKED: Final = "blocked"
-Steps = Generator[str | None, None, None]
 
 
 class Shared(Protocol):
@@ -318,7 +316,7 @@ class MachineRun:
 
     def each(self, each: Each, scope: Scope) -> Steps:
         channels = [self.shared.channels[name] for name in each.streams]
-        reads = [ChunkReads(self, channel, each, scope) for channel in channels]
+        reads = [ChunkReads(self.value, channel, each, scope) for channel in channels]
         held: list[Any] | None = None
         while True:
             contents: list[Any] = []
@@ -349,66 +347,6 @@ class MachineRun:
         if each.last is not None:
             scope.values[each.last] = last
         yield from self.body(each.body, scope)
-
-
-class ChunkReads:
-    """The chunks of one stream in an `each`: `next` leaves one in `content`, or sets `ended`."""
-
-    def __init__(self, run: MachineRun, channel: Channel, each: Each, scope: Scope) -> None:
-        self.run = run
-        self.channel = channel
-        self.policy = each.policy or channel.stream.policy
-        self.until = each.until
-        self.scope = scope
-        self.content: Any = None
-        self.ended = False
-
-    def stops(self, item: Any) -> bool:
-        if self.policy.stop is None:
-            return False
-        inner = self.scope.inside()
-        inner.values["item"] = item
-        return bool(self.run.value(self.policy.stop, inner))
-
-    def next(self) -> Steps:
-        channel = self.channel
-        channel.policy = self.policy
-        tail = channel.stream.tail
-        while not self.ended:
-            found = next_event(self.policy, tail, channel.cursor, channel.history, self.stops)
-            if found is None:
-                yield BLOCKED
-                continue
-            event, channel.cursor = found
-            match event:
-                case Chunk():
-                    self.content = channel.handed_over(event, self.policy)
-                    return
-                case Marked(mark=mark):
-                    self.ended = mark == self.until
-                case Closed():
-                    self.ended = True
-
-
-def effect_of(node: Node, op: Op, call: Call) -> str | None:
-    """The first context that a call writes, or reads where it writes none."""
-    effects = (*op.writes, *op.reads)
-    return context_of(node, effects[0], call) if effects else None
-
-
-def context_of(node: Node, name: str, call: Call) -> str:
-    """The context that an effect means: an op's first one is that of `on`, where a call says so."""
-    is_first = bool(node.contexts) and name == node.contexts[0].name
-    return call.context if is_first and call.context is not None else name
-
-
-def flags_of(op: Op, arguments: Iterable[Any]) -> Scope:
-    """A scope in which the conditions of an op's results are read."""
-    values: Mapping[str, Any] = {
-        parameter.name: argument
-        for parameter, argument in zip(op.parameters, arguments, strict=True)
-    }
-    return Scope(values=dict(values))
 
 
 def at_pass_end(loop: Loop, value: Expr) -> Expr:

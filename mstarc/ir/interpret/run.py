@@ -7,7 +7,8 @@ from typing import Any
 from mstarc.ir.chunks import History
 from mstarc.ir.graph import Machine, Program
 from mstarc.ir.interpret.evaluate import Evaluator, Scope
-from mstarc.ir.interpret.machine import BLOCKED, MachineRun
+from mstarc.ir.interpret.machine import MachineRun
+from mstarc.ir.interpret.reads import BLOCKED
 from mstarc.ir.interpret.request import Outcome, Request, RequestError
 from mstarc.ir.interpret.streams import Channel
 from mstarc.ir.interpret.toys import Rows, Toys

@@ -1,10 +1,9 @@
-"""Parse statements: the inverse of `print_statements`."""
+"""Parse statements: the inverse of `print_statements`. `parse_calls` has calls and runs."""
 
 from mstarc.ir.exprs import Expr
 from mstarc.ir.graph import (
     Arm,
     Assign,
-    Call,
     Carry,
     Collect,
     Each,
@@ -18,7 +17,6 @@ from mstarc.ir.graph import (
     Policy,
     Pull,
     Release,
-    Run,
     Send,
     SetRegister,
     Statement,
@@ -26,12 +24,10 @@ from mstarc.ir.graph import (
     When,
 )
 from mstarc.ir.text.lexer import Cursor
-from mstarc.ir.text.parse_exprs import parse_expr, parse_exprs, parse_type
+from mstarc.ir.text.parse_calls import Results, parse_call, parse_dotted, parse_index, parse_run
+from mstarc.ir.text.parse_exprs import parse_expr, parse_type
 from mstarc.ir.text.parse_policies import parse_policy
 from mstarc.records import dataclass
-
-# A call's results: None for one that nobody takes.
-Results = tuple[Value | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +81,7 @@ def parse_statement(cursor: Cursor) -> Statement:
     """One statement."""
     start = cursor.token.start
     if cursor.ahead().text == "." and cursor.token.kind in ("name", "string"):
-        return _parse_call(cursor, start, ())
+        return parse_call(cursor, start, ())
     if cursor.token.kind == "value" or (cursor.at("_") and cursor.ahead().text in ("=", ",")):
         results = _parse_results(cursor)
         return _parse_after_results(cursor, start, results)
@@ -113,9 +109,9 @@ def _known(cursor: Cursor, results: Results) -> tuple[Value, ...]:
 
 def _parse_after_results(cursor: Cursor, start: int, results: Results) -> Statement:
     if cursor.ahead().text == "." and cursor.token.kind in ("name", "string"):
-        return _parse_call(cursor, start, results)
+        return parse_call(cursor, start, results)
     if cursor.at("run"):
-        return _parse_run(cursor, start, results)
+        return parse_run(cursor, start, results)
     if cursor.at("loop"):
         return _parse_loop(cursor, start, _known(cursor, results))
     if cursor.at("when"):
@@ -137,7 +133,7 @@ def _parse_after_results(cursor: Cursor, start: int, results: Results) -> Statem
 def _parse_word(cursor: Cursor, start: int) -> Statement:
     match cursor.token.text:
         case "run":
-            return _parse_run(cursor, start, ())
+            return parse_run(cursor, start, ())
         case "loop":
             return _parse_loop(cursor, start, ())
         case "when":
@@ -168,12 +164,12 @@ def _parse_word(cursor: Cursor, start: int) -> Statement:
             return _parse_fork(cursor, start)
         case "release":
             cursor.take()
-            node, context = _parse_dotted(cursor)
-            index = _parse_index(cursor)
+            node, context = parse_dotted(cursor)
+            index = parse_index(cursor)
             return Release(node=node, context=context, index=index, span=cursor.span(start))
         case "mark":
             cursor.take()
-            stream, mark = _parse_dotted(cursor)
+            stream, mark = parse_dotted(cursor)
             return MarkStream(stream=stream, mark=mark, span=cursor.span(start))
         case "parallel":
             return _parse_parallel(cursor, start)
@@ -189,76 +185,6 @@ def _parse_word(cursor: Cursor, start: int) -> Statement:
 
 def _parse_if(cursor: Cursor) -> Expr | None:
     return parse_expr(cursor) if cursor.accept("if") else None
-
-
-def _parse_dotted(cursor: Cursor) -> tuple[str, str]:
-    first = cursor.name()
-    cursor.expect(".")
-    return first, cursor.name()
-
-
-def _parse_ranks(cursor: Cursor) -> tuple[int, ...]:
-    ranks: list[int] = []
-    cursor.expect("[")
-    while not cursor.accept("]"):
-        ranks.append(cursor.integer())
-        if not cursor.at("]"):
-            cursor.expect(",")
-    return tuple(ranks)
-
-
-def _parse_index(cursor: Cursor) -> Expr | None:
-    """Which context of an array is meant; None where nothing says it."""
-    if not cursor.accept("["):
-        return None
-    index = parse_expr(cursor)
-    cursor.expect("]")
-    return index
-
-
-def _parse_over(cursor: Cursor) -> tuple[bool, ...]:
-    over: list[bool] = []
-    cursor.expect("(")
-    while not cursor.accept(")"):
-        over.append(cursor.accept("true"))
-        if not over[-1]:
-            cursor.expect("false")
-        if not cursor.at(")"):
-            cursor.expect(",")
-    return tuple(over)
-
-
-def _parse_call(cursor: Cursor, start: int, results: Results) -> Call:
-    node, op = _parse_dotted(cursor)
-    cursor.expect("(")
-    arguments = parse_exprs(cursor, ")")
-    context = cursor.name("the name of a context") if cursor.accept("on") else None
-    index = _parse_index(cursor)
-    over = _parse_over(cursor) if cursor.accept("each") else ()
-    ranks = _parse_ranks(cursor) if cursor.accept("ranks") else ()
-    site = cursor.kind("site", "a site such as `#walk/0`")
-    return Call(
-        node=node,
-        op=op,
-        arguments=arguments,
-        results=results,
-        context=context,
-        index=index,
-        over=over,
-        site=site,
-        ranks=ranks,
-        span=cursor.span(start),
-    )
-
-
-def _parse_run(cursor: Cursor, start: int, results: Results) -> Run:
-    cursor.expect("run")
-    walk = cursor.name("the name of a walk")
-    cursor.expect("(")
-    arguments = parse_exprs(cursor, ")")
-    site = cursor.kind("site", "a site such as `#machine.state/0`")
-    span = cursor.span(start)
-    return Run(walk=walk, arguments=arguments, results=results, site=site, span=span)
 
 
 def _parse_loop(cursor: Cursor, start: int, results: tuple[Value, ...]) -> Loop:
@@ -331,13 +257,13 @@ def _parse_when(cursor: Cursor, start: int, results: tuple[Value, ...]) -> When:
 
 def _parse_fork(cursor: Cursor, start: int) -> Fork:
     cursor.expect("fork")
-    node, target = _parse_dotted(cursor)
-    target_index = _parse_index(cursor)
+    node, target = parse_dotted(cursor)
+    target_index = parse_index(cursor)
     cursor.expect("=")
-    other, source = _parse_dotted(cursor)
+    other, source = parse_dotted(cursor)
     if other != node:
         raise cursor.fail(f"a context of `{node}` as the source of the fork")
-    source_index = _parse_index(cursor)
+    source_index = parse_index(cursor)
     condition = _parse_if(cursor)
     return Fork(
         node=node,
