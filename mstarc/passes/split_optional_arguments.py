@@ -16,13 +16,11 @@ Not here: what `pull … or none` gives, which only the run knows, and values th
 or a `match` sets; those keep their type.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from mstarc.ir.exprs import Binary, Const, Expr, Local, LoopIndex, PartAttribute, Unary
 from mstarc.ir.folding import fold, truth
 from mstarc.ir.graph import (
-    Assign,
     Call,
     Each,
     ForParts,
@@ -31,9 +29,7 @@ from mstarc.ir.graph import (
     Match,
     Parallel,
     Program,
-    Pull,
     Run,
-    SetRegister,
     State,
     Statement,
     Value,
@@ -49,13 +45,20 @@ from mstarc.ir.walking import (
     subexpressions,
 )
 from mstarc.passes.context import PassContext
+from mstarc.passes.optional_values import (
+    OptionalParameters,
+    Sites,
+    certain,
+    retyped,
+    without_value,
+)
 
 TRUE = Const(True)
 
 
 def split_optional_arguments(program: Program, context: PassContext) -> Program:  # noqa: ARG001 - a pass
     """The program in which values that may be none are given where they are there."""
-    optional = _Optional(program)
+    optional = OptionalParameters(program)
     return replace(
         program,
         walks=tuple(_WalkSplitter(walk, optional).walk() for walk in program.walks),
@@ -65,79 +68,17 @@ def split_optional_arguments(program: Program, context: PassContext) -> Program:
     )
 
 
-class _Optional:
-    """Which parameters of ops and walks may be given none."""
-
-    def __init__(self, program: Program) -> None:
-        self._ops = {
-            (node.name, op.name): tuple(isinstance(p.type, OptionalType) for p in op.parameters)
-            for node in program.nodes
-            for op in node.ops
-        }
-        self._walks = {
-            walk.name: tuple(isinstance(p.type, OptionalType) for p in walk.parameters)
-            for walk in program.walks
-        }
-
-    def given(self, call: Call | Run) -> Iterator[str]:
-        """The values that a call gives to such parameters, each once."""
-        flags = self._ops[call.node, call.op] if isinstance(call, Call) else self._walks[call.walk]
-        found = [
-            argument.name
-            for argument, may_be_none in zip(call.arguments, flags, strict=True)
-            if may_be_none and isinstance(argument, Local)
-        ]
-        yield from dict.fromkeys(found)
-
-
-def _without(call: Call | Run, name: str) -> Call | Run:
-    arguments = tuple(Const(None) if a == Local(name) else a for a in call.arguments)
-    return replace(call, arguments=arguments)
-
-
-def _sure(value: Value, names: set[str]) -> Value:
-    if value.name in names and isinstance(value.type, OptionalType):
-        return replace(value, type=value.type.item)
-    return value
-
-
-def _retyped(statement: Statement, names: set[str]) -> Statement:
-    """A statement whose definitions of `names` have types without `or none`."""
-    match statement:
-        case Call(results=results) | Run(results=results):
-            made = tuple(None if value is None else _sure(value, names) for value in results)
-            return replace(statement, results=made)
-        case Assign(result=result) | SetRegister(result=result) | Pull(result=result):
-            return replace(statement, result=_sure(result, names))
-        case When(results=results):
-            return replace(statement, results=tuple(_sure(value, names) for value in results))
-        case _:
-            return statement
-
-
-@dataclass(slots=True)
-class _Sites:
-    """Sites of copies: the first keeps its own."""
-
-    used: dict[str, int] = field(default_factory=dict)
-
-    def next(self, site: str) -> str:
-        count = self.used.get(site, 0)
-        self.used[site] = count + 1
-        return site if count == 0 else f"{site}.{count}"
-
-
 class _WalkSplitter:
     """One walk. `present` says when a value is there; `kept` are values that stay optional."""
 
-    def __init__(self, walk: Walk, optional: _Optional) -> None:
+    def __init__(self, walk: Walk, optional: OptionalParameters) -> None:
         self._walk = walk
         self._optional = optional
         self._flags = {value.name for value in walk.parameters}
         made = [v for s in statements_of(walk.body) for v in definitions_of(s)]
         self._names = {value.name for value in made} | self._flags
         self._unsure = {value.name for value in made if isinstance(value.type, OptionalType)}
-        self._sites = _Sites()
+        self._sites = Sites()
         self._present: dict[str, Expr] = {}
         self._split: set[str] = set()
         self._kept: set[str] = set()
@@ -147,7 +88,7 @@ class _WalkSplitter:
         sure = self._split - self._kept
         if not self._split:
             return self._walk
-        body = map_statements(body, lambda statement: _retyped(statement, sure))
+        body = map_statements(body, lambda statement: retyped(statement, sure))
         return replace(self._walk, body=body)
 
     def _body(self, body: Body, indices: frozenset[str]) -> Body:
@@ -225,7 +166,7 @@ class _WalkSplitter:
             return (placed,), tuple(Local(value.name) for value in results if value is not None)
         name, *others = names
         with_value, then = self._choose(call, others, self._fresh(results))
-        without, otherwise = self._choose(_without(call, name), others, self._fresh(results))
+        without, otherwise = self._choose(without_value(call, name), others, self._fresh(results))
         when = When(
             condition=self._present[name],
             then=with_value,
@@ -255,13 +196,13 @@ class _WalkSplitter:
 class _MachineSplitter:
     """One machine: registers are there by the states that a request goes through."""
 
-    def __init__(self, machine: Machine, optional: _Optional) -> None:
+    def __init__(self, machine: Machine, optional: OptionalParameters) -> None:
         self._machine = machine
         self._optional = optional
         self._states = {state.name: state for state in machine.states}
         self._registers = {v.name for v in machine.registers if isinstance(v.type, OptionalType)}
         self._visited: dict[str, Expr] = {}
-        self._sites = _Sites()
+        self._sites = Sites()
         self._split: set[str] = set()
         self._kept: set[str] = set()
         # By register: when a statement before the one at hand has set it; none where unknown.
@@ -275,10 +216,10 @@ class _MachineSplitter:
         if not sure:
             return self._machine
         made = tuple(
-            replace(state, body=map_statements(state.body, lambda s: _retyped(s, sure)))
+            replace(state, body=map_statements(state.body, lambda s: retyped(s, sure)))
             for state in states
         )
-        registers = tuple(_sure(value, sure) for value in self._machine.registers)
+        registers = tuple(certain(value, sure) for value in self._machine.registers)
         return replace(self._machine, registers=registers, states=made)
 
     def _reached(self, name: str) -> Expr:
@@ -381,7 +322,7 @@ class _MachineSplitter:
         when = When(
             condition=is_there,
             then=self._choose(call, others),
-            otherwise=self._choose(_without(call, name), others),
+            otherwise=self._choose(without_value(call, name), others),
             span=call.span,
         )
         return (when,)

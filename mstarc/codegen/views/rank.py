@@ -1,11 +1,11 @@
-"""The module of one rank: a class with a method a step, and the table of steps."""
+"""The module of one rank: a class with a method a step, and the table of steps (`step_table`)."""
 
 from collections.abc import Set
 
 from mstarc.codegen.bodies import BodyWriter
 from mstarc.codegen.expressions import constant_name
 from mstarc.codegen.pyrepr import LINE_LENGTH, layout_call, layout_tuple, pyrepr, two_columns
-from mstarc.codegen.views.build_method import build_lines, policy_settings, release_lines
+from mstarc.codegen.views.build_method import build_lines, release_lines
 from mstarc.codegen.views.docs import (
     numbered,
     step_doc,
@@ -14,14 +14,12 @@ from mstarc.codegen.views.docs import (
     wrapped_statements,
 )
 from mstarc.codegen.views.machines import origin
+from mstarc.codegen.views.step_table import StepTable, method_name
 from mstarc.diagnostics import InternalError
 from mstarc.ir.exprs import Binary, Const, Expr, LetRef, LoopIndex, Option, TableItem
-from mstarc.plan.draft import CutPlan
 from mstarc.plan.naming import identifier
 from mstarc.plan.plan import (
     BranchPlan,
-    DonePlan,
-    HopPlan,
     JoinPlan,
     MarkPlan,
     PlacedPlan,
@@ -30,7 +28,6 @@ from mstarc.plan.plan import (
     RunStep,
     SpreadPlan,
     Step,
-    Target,
 )
 from mstarc.plan.signatures import Signatures
 from mstarc.records import dataclass
@@ -85,10 +82,11 @@ class _RankWriter:
             signatures=Signatures(placed.program),
         )
         self.api: set[str] = {"Builder", "Rank"}
+        self.table = StepTable(class_name=self.class_name, constants=self.constants, api=self.api)
 
     def view(self) -> RankView:
         methods = self._methods()
-        steps = [self._step(step) for step in self.rank.steps]
+        steps = [self.table.row(step) for step in self.rank.steps]
         build, names, api = build_lines(self.rank)
         self.api |= api
         return RankView(
@@ -96,7 +94,7 @@ class _RankWriter:
             f"rank {self.rank.rank} of {_of(self.placed)}: "
             f"{'all that this process does, step by step' if steps else 'a shard, and no steps'}.",
             origin=origin(self.plan),
-            table=self._table(),
+            table=self._overview(),
             api_names=tuple(sorted(self.api, key=_import_order)),
             machine_import=_import(sorted(self.bodies.used | names)),
             numbers=tuple(f"{self.constants[step.id]} = {step.id}" for step in self.rank.steps),
@@ -117,7 +115,7 @@ class _RankWriter:
         machines = list(self.rank.machines)
         return f"{numbered('node', nodes)}; {numbered('machine', machines).lower()}."
 
-    def _table(self) -> tuple[str, ...]:
+    def _overview(self) -> tuple[str, ...]:
         steps = self.rank.steps
         if not steps:
             return ()
@@ -155,7 +153,7 @@ class _RankWriter:
         return tuple(methods)
 
     def _methods_of(self, step: RunStep | BranchPlan) -> list[Method]:
-        name = _method(step)
+        name = method_name(step)
         if isinstance(step, BranchPlan):
             return [
                 Method(
@@ -183,153 +181,6 @@ class _RankWriter:
         )
         return methods
 
-    # The table of steps
-
-    def _step(self, step: Step) -> str:
-        match step:
-            case RunStep():
-                return self._run_step(step)
-            case BranchPlan():
-                self.api.add("BranchStep")
-                return self._lay_out(
-                    "BranchStep",
-                    [
-                        f"id={self.constants[step.id]}",
-                        f"name={pyrepr(step.name)}",
-                        f"test={self.class_name}.{_method(step)}",
-                        f"yes={self._target(step.yes)}",
-                        f"no={self._target(step.no)}",
-                        f"line={step.line}",
-                    ],
-                )
-            case MarkPlan():
-                self.api.add("MarkStep")
-                return self._lay_out(
-                    "MarkStep",
-                    [
-                        f"id={self.constants[step.id]}",
-                        f"name={pyrepr(step.name)}",
-                        f"streams={_tuple('streams', step.streams)}",
-                        f"mark={pyrepr(step.mark)}",
-                        f"then={self.constants[step.then]}",
-                        f"line={step.line}",
-                    ],
-                )
-            case SpreadPlan():
-                self.api.add("SpreadStep")
-                branches = [self.constants[number] for number in step.branches]
-                return self._lay_out(
-                    "SpreadStep",
-                    [
-                        f"id={self.constants[step.id]}",
-                        f"name={pyrepr(step.name)}",
-                        f"branches={layout_tuple(branches, 8, before=len('branches='), after=1)}",
-                        f"line={step.line}",
-                    ],
-                )
-            case JoinPlan():
-                self.api.add("JoinStep")
-                return self._lay_out(
-                    "JoinStep",
-                    [
-                        f"id={self.constants[step.id]}",
-                        f"name={pyrepr(step.name)}",
-                        f"arrivals={step.arrivals}",
-                        f"then={self.constants[step.then]}",
-                        f"line={step.line}",
-                    ],
-                )
-            case HopPlan():
-                self.api.add("HopStep")
-                arguments = [
-                    f"id={self.constants[step.id]}",
-                    f"rank={step.rank}",
-                    f"step={step.step}",
-                    f"values={_tuple('values', tuple(step.values))}",
-                ]
-                if step.contexts:
-                    pairs = [pyrepr(context) for context in step.contexts]
-                    laid_out = layout_tuple(pairs, 8, before=len("contexts="), after=1)
-                    arguments.append(f"contexts={laid_out}")
-                return self._lay_out("HopStep", arguments)
-            case DonePlan():
-                self.api.add("DoneStep")
-                arguments = [f"id={self.constants[step.id]}", f"machine={pyrepr(step.machine)}"]
-                if step.closes:
-                    arguments.append(f"closes={_tuple('closes', step.closes)}")
-                return self._lay_out("DoneStep", arguments)
-
-    def _run_step(self, step: RunStep) -> str:
-        device = step.kind == "device"
-        run = f"{self.class_name}.{_method(step)}"
-        arguments = [
-            f"id={self.constants[step.id]}",
-            f"name={pyrepr(step.name)}",
-            f"run={run}",
-        ]
-        if step.prepares:
-            arguments.append(f"prepare={run}_prepare")
-        if device:
-            arguments.append(f"nodes={_tuple('nodes', step.nodes)}")
-            arguments.append(f"rows={pyrepr(step.rows)}")
-            if step.region is not None:
-                arguments.append(f"region={pyrepr(step.region)}")
-            if step.buckets:
-                arguments.append(f"buckets={pyrepr(step.buckets)}")
-        else:
-            arguments.append(f"node={pyrepr(step.nodes[0])}")
-        if step.reads:
-            arguments.append(f"reads={_tuple('reads', step.reads)}")
-        if step.cut is not None:
-            arguments.append(f"cut={self._cut(step.cut)}")
-        if step.pulls:
-            arguments.append(f"pulls={_tuple('pulls', step.pulls)}")
-        if step.sure:
-            arguments.append("sure=True")
-        if step.drained is not None:
-            arguments.append(f"drained={self.constants[step.drained]}")
-        if step.last is not None:
-            arguments.append(f"last={self.constants[step.last]}")
-        if step.sends:
-            arguments.append(f"sends={pyrepr(step.sends)}")
-        if device and step.passes:
-            arguments.append(f"passes={_tuple('passes', step.passes)}")
-        if step.emits:
-            arguments.append(f"emits={_tuple('emits', step.emits)}")
-        arguments.append(f"then={self._target(step.then)}")
-        arguments.append(f"line={step.line}")
-        name = "DeviceStep" if device else "HostStep"
-        self.api.add(name)
-        return self._lay_out(name, arguments)
-
-    def _cut(self, cut: CutPlan) -> str:
-        self.api |= {"Cut", "Policy"}
-        policy = layout_call("Policy", policy_settings(cut.policy, cut.tail, None), 12, before=7)
-        arguments = [f"policy={policy}"]
-        if cut.until is not None:
-            arguments.append(f"until={pyrepr(cut.until)}")
-        return layout_call("Cut", arguments, 8, before=len("cut=") + 1)
-
-    def _target(self, target: Target) -> str:
-        if isinstance(target, int):
-            return self.constants[target]
-        name = "Enter" if target.kind == "enter" else "Again"
-        self.api.add(name)
-        return layout_call(
-            name,
-            [
-                pyrepr(target.loop),
-                f"first={self.constants[target.first]}",
-                f"otherwise={self.constants[target.otherwise]}",
-            ],
-            8,
-            before=len("then="),
-            tail="",
-        )
-
-    def _lay_out(self, name: str, arguments: list[str]) -> str:
-        return layout_call(name, arguments, 4, before=len(","))
-
 
 def _of(placed: PlacedPlan) -> str:
     """How many ranks there are, or which, where they are not numbered from 0."""
@@ -337,10 +188,6 @@ def _of(placed: PlacedPlan) -> str:
     if ranks == list(range(len(ranks))):
         return str(len(ranks))
     return f"[{', '.join(map(str, ranks))}]"
-
-
-def _tuple(name: str, items: tuple[str, ...]) -> str:
-    return layout_tuple([pyrepr(item) for item in items], 8, before=len(name) + 1, after=1)
 
 
 def _import(names: list[str]) -> str:
@@ -380,10 +227,6 @@ def _pass_number(number: Expr, outer: int = 0) -> str:
             return f"({text})" if level < outer else text
         case _:
             raise InternalError(f"no number of a pass: {number}", stage="codegen")
-
-
-def _method(step: Step) -> str:
-    return identifier(step.name)
 
 
 def _constant(step: Step, configured: Set[str]) -> str:
