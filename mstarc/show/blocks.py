@@ -350,7 +350,6 @@ def _fields(program: Program) -> tuple[Field, ...]:
         for entry in program.outputs
     ]
     found += [
-        Field(kind="opt", name=entry.name, text=_option_text(entry))
-        for entry in program.options
+        Field(kind="opt", name=entry.name, text=_option_text(entry)) for entry in program.options
     ]
     return tuple(found)

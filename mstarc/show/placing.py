@@ -4,7 +4,7 @@ One `Placing` → text for a terminal or a file, or JSON. Nothing is decided her
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mstarc.analysis.placement.choose import Choice
@@ -19,6 +19,9 @@ _BOLD, _DIM, _COLOURS, _PLAIN = (
     ("\x1b[36m", "\x1b[33m", "\x1b[32m"),
     "\x1b[0m",
 )
+
+WIDTH = 100
+"""Of a line, in letters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +92,7 @@ def _picture(placing: Placing, colour: bool) -> list[str]:
     layout = choice.layouts[0]
     shares = _shares(layout)
     busiest = max(shares) or 1.0
-    rows: list[tuple[int, str]] = []
+    rows: list[tuple[int, str, str, list[str]]] = []
     for ranks in layout.sets:
         for rank in ranks:
             number = choice.chosen.numbers[rank]
@@ -99,8 +102,14 @@ def _picture(placing: Placing, colour: bool) -> list[str]:
             where = f"rank {number}" + (f" and {_numbers(others)}" if others else "")
             if colour:
                 bar = f"{_COLOURS[number % len(_COLOURS)]}{bar}{_PLAIN}"
-            rows.append((number, f"{where:<24} {bar}  {', '.join(_held(choice, layout, rank))}"))
-    return ["  " + line for _, line in sorted(rows)]
+            rows.append((number, where, bar, _held(choice, layout, rank)))
+    longest = max(len(where) for _, where, _, _ in rows)
+    lines = []
+    for _, where, bar, held in sorted(rows):
+        wrapped = _lines(" " * (longest + 15), [f"{name}," for name in held])
+        lines += [f"  {where:<{longest}} {bar}  {wrapped[0].strip()}", *wrapped[1:]]
+        lines[-1] = lines[-1].removesuffix(",")
+    return lines
 
 
 def _shares(layout: Layout) -> list[float]:
@@ -177,13 +186,17 @@ def _memory(placing: Placing) -> list[str]:
     for rank, of in sorted(rows.items()):
         groups.setdefault(tuple(of.items()), []).append(rank)
     lines = []
+    longest = max(len(_numbers(ranks)) for ranks in groups.values())
     for things, ranks in groups.items():
         used = sum(size for _, size in things)
-        listed = ", ".join(f"{what} {amount_of_bytes(size)}" for what, size in things)
-        lines.append(
-            f"  device {_numbers(ranks):<16} {amount_of_bytes(used):>7} of "
-            f"{amount_of_bytes(total[ranks[0]])}: {listed}"
+        head = (
+            f"  device {_numbers(ranks):<{longest}}  {amount_of_bytes(used):>7} of "
+            f"{amount_of_bytes(total[ranks[0]])}: "
         )
+        items = [f"{what} {amount_of_bytes(size)}," for what, size in things]
+        wrapped = _lines(" " * len(head), items)
+        lines += [head + wrapped[0].strip(), *wrapped[1:]]
+        lines[-1] = lines[-1].removesuffix(",")
     return lines
 
 
@@ -193,17 +206,28 @@ def _runners_up(choice: Choice) -> list[str]:
     for layout in choice.layouts[1:]:
         worse = layout.key[0] / best.key[0] - 1 if best.key[0] else 0.0
         shown = f"{100 * worse:.1f} % worse" if worse >= 0.0005 else "as good"
-        lines.append(f"  {shown:>12}: {_arrangement(choice, layout)}")
+        wrapped = _lines(" " * 16, _arrangement(choice, layout))
+        lines += [f"  {shown:>12}: {wrapped[0].strip()}", *wrapped[1:]]
     return lines
 
 
-def _arrangement(choice: Choice, layout: Layout) -> str:
-    """A layout in one line: the ranks with their nodes, and their copies."""
-    parts = []
+def _arrangement(choice: Choice, layout: Layout) -> Iterator[str]:
+    """A layout: the ranks with their nodes, and their copies; a text a rank."""
     for ranks, copies in zip(layout.sets, layout.copies, strict=True):
-        inside = " | ".join(" ".join(_held(choice, layout, rank)) for rank in ranks)
-        parts.append(f"{copies} × [{inside}]" if copies > 1 else f"[{inside}]")
-    return " ".join(parts)
+        for rank in ranks:
+            begin = "" if rank != ranks[0] else f"{copies} × [" if copies > 1 else "["
+            end = "]" if rank == ranks[-1] else " |"
+            yield begin + " ".join(_held(choice, layout, rank)) + end
+
+
+def _lines(indent: str, pieces: Iterable[str]) -> list[str]:
+    """Lines of whole pieces, indented; a piece that is longer than a line has one to itself."""
+    lines = [indent]
+    for piece in pieces:
+        if lines[-1] != indent and len(lines[-1]) + 1 + len(piece) > WIDTH:
+            lines.append(indent)
+        lines[-1] += piece if lines[-1] == indent else f" {piece}"
+    return lines
 
 
 # JSON

@@ -129,3 +129,12 @@ def test_a_cluster_of_a_thousand_devices_is_placed(capsys: pytest.CaptureFixture
     taken = [copy["device"] for copy in answer["choice"]["copies"]]
     ranks = {rank for a in answer["choice"]["assignments"] for rank in a["ranks"]}
     assert sorted([*taken, *ranks]) == list(range(1024))
+
+
+def test_no_line_is_wider_than_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run_command(["place", str(ROOT / "specs/qwen3_omni.mstar"), "--placement", "4xH200"]) == 0
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert any("thinker (1/4) predictor" in line for line in lines)
+    assert max(len(line) for line in lines) <= 100
