@@ -2,7 +2,9 @@
 
 A plan's rank module defines one subclass of `Rank`. Its `build` declares nodes, rings and
 registers through a `Builder`; its other methods are the bodies of steps. `STEPS` beside it is
-the static routing: which step a row goes to next is data known before the first request.
+the static routing: which step a row goes to next is data known before the first request. What it is
+given comes from here too: `plan_steps` has the data of steps, `plan_batch` what a step sees of the
+requests that run in it, `plan_request` what a request brings.
 
 The runtime (`loader`, `worker`, `engine`) gives these protocols their substance. A step runs in
 three parts: `prepare` (host: room in the KV cache), `run` (device: may be captured as one CUDA
@@ -11,9 +13,29 @@ worker reads flags and outputs back and routes the rows by `then`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from mstarc_runtime.plan_batch import (
+    Batch,
+    Collector,
+    Job,
+    Maybe,
+    Passes,
+    Register,
+    Ring,
+    Table,
+    Tensor,
+    Values,
+)
+from mstarc_runtime.plan_request import (
+    Admission,
+    Audio,
+    Media,
+    Part,
+    RequestRefused,
+    parts_in_order,
+)
 from mstarc_runtime.plan_steps import (
     Again,
     BranchStep,
@@ -78,98 +100,6 @@ __all__ = [
 
 PLAN_ABI = 3
 
-Tensor = Any
-"""A device tensor; plans never name the library that makes it."""
-
-
-# Media
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Audio:
-    """Mono sound: `samples` is an f32 array in -1 .. 1, `rate` in hertz."""
-
-    samples: Any
-    rate: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Media:
-    """A picture or a film as it came, not decoded: `content` is a file's bytes."""
-
-    kind: str
-    content: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One part of an input of several media, and where it stands among them.
-
-    `value` is a host value of the kind: `str`, `Audio`, `Media`. A part `opens` a turn where the
-    role before it is another one, and `closes` it where the next is. Made by `parts_in_order`.
-    """
-
-    kind: str
-    value: Any
-    role: str = "user"
-    first: bool = True
-    last: bool = True
-    opens: bool = True
-    closes: bool = True
-
-
-def parts_in_order(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts, each knowing where it stands."""
-    roles = [None, *(part.role for part in parts), None]
-    return tuple(
-        replace(
-            part,
-            first=index == 0,
-            last=index == len(parts) - 1,
-            opens=roles[index] != part.role,
-            closes=roles[index + 2] != part.role,
-        )
-        for index, part in enumerate(parts)
-    )
-
-
-# Values that may not be there
-
-
-@dataclass(frozen=True, slots=True)
-class Maybe:
-    """What an op gets for `x: T or none`: [B, *dims], zeros where a row has none; bool[B]."""
-
-    value: Tensor
-    there: Tensor
-
-
-# Admission
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """What is decided once, when a request arrives.
-
-    `runs` says for each machine whether it runs; `bounds` gives each loop its most passes;
-    `options` holds options, lets and tables by name.
-    """
-
-    runs: Mapping[str, bool]
-    bounds: Mapping[str, int]
-    options: Mapping[str, Any]
-
-
-class RequestRefused(ValueError):
-    """A request that the model cannot take: `field` says which part, the message says why."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
-
-
-# Weights
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
@@ -204,185 +134,6 @@ class ContextArray:
 
     count: int | str
     most: int
-
-
-# What the runtime hands to generated code
-
-
-class Batch(Protocol):
-    """The rows of one step, padded to its bucket. Only `run` and `prepare` see one."""
-
-    def more(self, condition: Tensor | bool) -> Tensor:
-        """Set the loop's flag: bool[B], true where another pass runs (never beyond the bound).
-
-        `True` says that nothing but the bound ends the loop here.
-        """
-
-    def emit(self, output: str, value: Tensor, where: Tensor | None = None) -> None:
-        """Hand `value` (leading dim B, or packed) to the client's `output`."""
-
-    def hand_over(self, output: str, values: "Values", where: Tensor | None = None) -> None:
-        """Hand each row's host value to the client's `output`."""
-
-    def option(self, name: str) -> Tensor:
-        """An option of each row's request: f32[B], i64[B], or bool[B]."""
-
-    def chosen(self, name: str, passes: "Passes | None" = None) -> Sequence[int]:
-        """A whole number among each request's options; of a tuple, the entry of its pass."""
-
-    def count(self, name: str, index: int | None = None) -> int:
-        """A whole number among the options of the one request; of a tuple, its entry."""
-
-    def full(self, value: int | float, dtype: str) -> Tensor:
-        """One number in every row: [B]."""
-
-    def alike(self, value: Tensor, number: int | float, dtype: str, *, dims: int) -> Tensor:
-        """One number for each item of `value`, whose items have `dims` dims: [B, k], or [Σk]."""
-
-    def some(self, value: Tensor) -> Maybe:
-        """A value that is there in every row."""
-
-    def maybe(self, value: Tensor, there: Tensor) -> Maybe:
-        """A value that is there in some rows: bool[B]."""
-
-    def none(self, dtype: str, dims: tuple[int, ...]) -> Maybe:
-        """A value that is there in no row."""
-
-    def stacked(self, constant: Tensor) -> Tensor:
-        """A constant in every row: [B, *dims]."""
-
-    def packed(self, constant: Tensor) -> Tensor:
-        """A constant's rows once a request, one behind the other: [B * k, *dims[1:]]."""
-
-
-class Job(Protocol):
-    """One request at a host step."""
-
-    slot: int
-    options: Mapping[str, Any]
-
-    def input(self, name: str) -> Any:
-        """A request input as a host value: `str`, `Audio`, …; None if the request has none."""
-
-    def emit(self, output: str, value: Any) -> None:
-        """Hand a host value to the client's `output`."""
-
-
-class Register(Protocol):
-    """A value of fixed shape, one row a slot, on the device."""
-
-    def take(self, batch: Batch) -> Tensor:
-        """[B, *dims]"""
-
-    def put(self, batch: Batch, value: Tensor) -> None:
-        """Store [B, *dims] into the batch's slots."""
-
-    def get(self, job: Job) -> Tensor:
-        """[*dims] on the host."""
-
-    def set(self, job: Job, value: Any) -> None:
-        """Store a host value."""
-
-    def release(self, slot: int) -> None: ...
-
-
-class Values(Protocol):
-    """A value whose shape differs from request to request, or a host object: one a slot."""
-
-    def pack(self, batch: Batch) -> Tensor:
-        """Rows of all requests one behind the other: [ΣT, …]."""
-
-    def stack(self, batch: Batch) -> Tensor:
-        """Requests of equal shapes: [B, …]."""
-
-    def put(self, batch: Batch, value: Tensor) -> None: ...
-
-    def lengths(self, batch: Batch, axis: int = 0) -> Sequence[int]:
-        """Rows of each request: how long its value is there."""
-
-    def numbers(self, batch: Batch) -> Sequence[int]:
-        """The value of each request, which is one whole number that the host knows."""
-
-    def get(self, job: Job) -> Any: ...
-
-    def set(self, job: Job, value: Any) -> None: ...
-
-    def release(self, slot: int) -> None: ...
-
-
-class Collector(Protocol):
-    """`collect`: one row a pass, at most `capacity` a request."""
-
-    def reset(self, batch: Batch) -> None: ...
-
-    def append(self, batch: Batch, value: Tensor, where: Tensor | None = None) -> None: ...
-
-    def get(self, job: Job) -> Tensor:
-        """[passes, *dims] on the host."""
-
-    def pack(self, batch: Batch) -> Tensor: ...
-
-    def stack(self, batch: Batch) -> Tensor:
-        """The rows of the one request: [1, passes, *dims]."""
-
-    def lengths(self, batch: Batch) -> Sequence[int]: ...
-
-    def release(self, slot: int) -> None: ...
-
-
-class Ring(Protocol):
-    """A stream's buffer on the rank that reads it, or the way to it from another rank."""
-
-    def append(
-        self,
-        batch: Batch,
-        value: Tensor,
-        where: Tensor | None = None,
-        ends: Tensor | None = None,
-    ) -> None:
-        """Send an item of each row, [B, *item], or several, [B, k, *item], where `where` holds.
-
-        `ends`: bool[B] or bool[B, k], items that end a chunk (`until`).
-        """
-
-    def window(self, batch: Batch) -> Tensor:
-        """The chunk of each row, of one length: [B, k, *item]; [B, *item] for `fixed(1)`."""
-
-    def pack(self, batch: Batch) -> Tensor:
-        """The chunks of all rows one behind the other: [Σk, *item]."""
-
-    def item(self, batch: Batch) -> Tensor:
-        """The item that the step pulls for each row: [B, *item]."""
-
-    def item_or_none(self, batch: Batch) -> Maybe:
-        """The item that the step pulls for each row; none where the stream is closed and empty."""
-
-    def lengths(self, batch: Batch) -> Sequence[int]: ...
-
-    def chunk(self, job: Job) -> Tensor:
-        """The chunk of one request, on the host: [k, *item]."""
-
-    def release(self, slot: int) -> None: ...
-
-
-class Passes(Protocol):
-    """Which pass of a loop a request is in, from 0; the steps of the pass may ask."""
-
-    def number(self, slot: int) -> int:
-        """On the host."""
-
-    def count(self, batch: Batch) -> int:
-        """On the host, of the one request of a batch."""
-
-    def index(self, batch: Batch) -> Tensor:
-        """i64[B], for a step that lists the loop in `passes`."""
-
-
-class Table(Protocol):
-    """Numbers of a request that admission has computed: a tuple among `Admission.options`."""
-
-    def at(self, batch: Batch, index: Tensor | int) -> Tensor:
-        """Each row's entry at `index` (one for all rows, or i64[B]): [B]."""
 
 
 class KVNode(Protocol):
