@@ -19,7 +19,9 @@ from mstarc.ir.interpret.toys import Fields, Toys, landmarks
 from mstarc.ir.types import TupleType
 from mstarc.plan.lanes import lanes_of
 from mstarc_runtime import plan_api
-from tests.support.toy_parts import ToyBatch, ToyBuilder, ToyJob, ToyNode, ToyOps, ToyRing
+from tests.support.toy_batch import ToyBatch, ToyJob, ToyRing
+from tests.support.toy_parts import ToyBuilder, ToyNode
+from tests.support.toy_rows import ToyOps
 
 
 class ToyRequest:
@@ -100,7 +102,7 @@ class Ranks:
                 case plan_api.JoinStep(arrivals=arrivals, then=then):
                     assert meeting is not None
                     meeting.arrived += 1
-                    meeting.then = then if meeting.arrived == arrivals else None
+                    meeting.then = self.target(then, None) if meeting.arrived == arrivals else None
                     here = None
                 case plan_api.BranchStep(test=test, yes=yes, no=no):
                     here = self.target(yes if test(self.ranks[rank], 0) else no, None)

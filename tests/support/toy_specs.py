@@ -1,10 +1,28 @@
 """Parts of small specs for tests of plans: a request, nodes, and deployments that split them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from mstarc import driver
 from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toy:
+    """A spec behind the toys' head, and the options of requests.
+
+    `mixed`: several machines emit to one output, and nothing says in which order.
+    """
+
+    name: str
+    text: str
+    options: tuple[dict[str, Any], ...] = field(
+        default=({}, {"length": 0}, {"length": 1}, {"length": 25})
+    )
+    mixed: bool = False
+
 
 HEAD = """mstar 1
 model toy
