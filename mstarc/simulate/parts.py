@@ -7,7 +7,17 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mstarc.ir.chunks import Chunk, Closed, Cursor, Event, History, Marked, keeps_from, next_event
+from mstarc.ir.chunks import (
+    Chunk,
+    Closed,
+    Cursor,
+    Event,
+    History,
+    Marked,
+    chunk_size,
+    keeps_from,
+    next_event,
+)
 from mstarc.ir.chunks import next_item as next_pulled
 from mstarc.ir.graph import Policy, Tail
 from mstarc.plan.lanes import streams_of
@@ -32,6 +42,20 @@ class Channel:
     freed: int = 0
     arrives_at: float = 0.0
     waiting: "Station | None" = None
+    # Items at which a row that waits may go on, where nothing but their number decides.
+    fires_at: int = 0
+
+    def wait(self, station: "Station", *, pulls: bool = False) -> None:
+        """A row at a station waits for what comes."""
+        self.waiting = station
+        cut = station.step.cut
+        policy = self.policy if cut is None else cut.policy
+        if pulls:
+            self.fires_at = self.cursor.covered + 1
+        elif policy.kind == "until" or station.step.last is not None:
+            self.fires_at = 0
+        else:
+            self.fires_at = self.cursor.start + chunk_size(policy, self.cursor.chunks)
 
     @property
     def room(self) -> int:

@@ -156,7 +156,8 @@ def result_text(result: Simulated) -> str:
         ("to first output", result.first_output_s),
         ("waits to be let in", result.waited_s),
     ):
-        shown = "".join(f"{amount_of_seconds(value):>10}" for value in values)
+        known = [amount_of_seconds(value) for value in values] or ["-"] * len(PERCENTILES)
+        shown = "".join(f"{text:>10}" for text in known)
         lines.append(f"  {name:<22}{shown}")
     lines += ["", f"  {result.most_waiting} requests waited at most"]
     if not result.keeps_up and result.has_settled:

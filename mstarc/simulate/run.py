@@ -235,13 +235,13 @@ class Simulation:
         for stream in station.pulls:
             channel = request.channels[stream]
             if channel.pulled() is None:
-                channel.waiting = station
+                channel.wait(station, pulls=True)
                 return
         for stream in station.reads:
             channel = request.channels[stream]
             found = channel.next(step)
             if found is None:
-                channel.waiting = station
+                channel.wait(station)
                 return
             event, cursor = found
             if not isinstance(event, Chunk):
@@ -252,7 +252,7 @@ class Simulation:
             if step.last is not None:
                 behind = channel.after(step, cursor)
                 if behind is None:
-                    channel.waiting = station
+                    channel.wait(station)
                     return
                 if not isinstance(behind, Chunk):
                     self.arrive(request, station.process.stations[step.last])
@@ -283,7 +283,8 @@ class Simulation:
                 history.marks.append((len(history.items), mark))
             history.closed = history.closed or closes
             station = channel.waiting
-            if station is not None:
+            told = mark is not None or closes or len(history.items) >= channel.fires_at
+            if station is not None and told:
                 channel.waiting = None
                 self.arrive(request, station)
                 self.worker.kick(station.process)

@@ -10,11 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mstarc.ir.chunks import Chunk
-from mstarc.ir.exprs import Local
+from mstarc.ir.exprs import Expr, Local
 from mstarc.ir.types import DimConst, TensorType
 from mstarc.plan.actions import Action, ClearContext, EmitValue, Repeat, SendItem
 from mstarc.plan.lanes import stream_of
 from mstarc.plan.plan import Grow, LoopTarget, RunStep
+from mstarc.records import dataclass
 from mstarc.simulate.parts import Live, Process, Rows, Station
 from mstarc.simulate.times import StepTimes
 from mstarc_schedule.batching import bucket_of, choose, next_group, take_alike, take_packed
@@ -25,6 +26,21 @@ if TYPE_CHECKING:
 HOST_THREADS = 3
 
 
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a step leaves behind for a row: an output, or `items` of a stream, so often.
+
+    `is_free`: as many as the request has rows, `items` at most.
+    """
+
+    stream: str | None
+    items: int
+    is_free: bool
+    masked: bool
+    when: Expr | None
+    times: int
+
+
 class Workers:
     """All processes of a simulation. `busy_s` is by device."""
 
@@ -33,6 +49,7 @@ class Workers:
         self.times = times
         self.busy_s: dict[int, float] = {}
         self._busy_until: dict[int, float] = {}
+        self._effects: dict[int, tuple[Effect, ...]] = {}
 
     def kick(self, process: Process) -> None:
         """Starts the step whose turn it is, if the process is free and any row is ready."""
@@ -157,7 +174,7 @@ class Workers:
         process, step = station.process, station.step
         for request in rows:
             goes_on = self._goes_on(request, step)
-            self._leave_behind(request, station, step.actions, goes_on)
+            self._leave_behind(request, station, goes_on)
             if station.is_resident:
                 self._next_pass(request, station, goes_on)
             else:
@@ -185,36 +202,50 @@ class Workers:
             return request.sample.bounds[then.loop] > 0
         return request.left[then.loop] > 0
 
-    def _leave_behind(
-        self, request: Live, station: Station, actions: Sequence[Action], goes_on: bool
-    ) -> None:
+    def _leave_behind(self, request: Live, station: Station, goes_on: bool) -> None:
         """What the step sends and emits."""
-        facts = request.sample.facts
+        step = station.step
+        effects = self._effects.get(step.id)
+        if effects is None:
+            effects = self._effects[step.id] = tuple(self._effects_of(step.actions, 1))
+        simulation = self.simulation
+        for effect in effects:
+            if effect.masked and not goes_on:
+                continue
+            if effect.when is not None and not request.sample.facts.holds(effect.when):
+                continue
+            if effect.stream is None:
+                if request.first_output_at < 0.0:
+                    request.first_output_at = simulation.now + simulation.link_s
+                continue
+            items = min(effect.items, request.sample.rows) if effect.is_free else effect.items
+            simulation.deliver(request, effect.stream, station.process, items=effect.times * items)
+
+    def _effects_of(self, actions: Sequence[Action], times: int) -> list[Effect]:
+        """Those of a body that is repeated so often; of an item of several lanes, one."""
+        found: list[Effect] = []
         sent: set[str] = set()
         for action in actions:
-            if isinstance(action, EmitValue) and request.first_output_at < 0.0:
-                if (goes_on or not action.masked) and facts.holds(action.when):
-                    request.first_output_at = self.simulation.now + self.simulation.link_s
+            if isinstance(action, EmitValue):
+                found.append(Effect(None, 0, False, action.masked, action.when, times))
             elif isinstance(action, SendItem):
                 stream = stream_of(action.stream)
                 if stream in sent and "." in action.stream:
-                    continue  # another lane of an item
+                    continue
                 sent.add(stream)
-                if (goes_on or not action.masked) and facts.holds(action.when):
-                    items = self._items(request, action)
-                    self.simulation.deliver(request, stream, station.process, items=items)
+                free = self._is_free(action)
+                found.append(Effect(stream, action.items, free, action.masked, action.when, times))
             elif isinstance(action, Repeat):
-                for _ in range(action.passes):
-                    self._leave_behind(request, station, action.body, goes_on)
+                found += self._effects_of(action.body, times * action.passes)
+        return found
 
-    def _items(self, request: Live, action: SendItem) -> int:
-        """How many items a row sends: `action.items` at most."""
+    def _is_free(self, action: SendItem) -> bool:
+        """Whether only the run knows how many items are sent: `action.items` is the most."""
         value = action.value
         type_ = self.simulation.types.get(value.name) if isinstance(value, Local) else None
-        is_free = isinstance(type_, TensorType) and any(
+        return isinstance(type_, TensorType) and any(
             not isinstance(dim, DimConst) for dim in type_.dims[:1]
         )
-        return min(action.items, request.sample.rows) if is_free else action.items
 
     # Host code
 
@@ -239,9 +270,7 @@ class Workers:
     def _end_job(self, station: Station, request: Live) -> None:
         process = station.process
         process.jobs -= 1
-        self._leave_behind(
-            request, station, station.step.actions, self._goes_on(request, station.step)
-        )
+        self._leave_behind(request, station, self._goes_on(request, station.step))
         self.simulation.route(request, process, station.step.then)
         if process.jobs_waiting:
             self._begin_job(*process.jobs_waiting.popleft())
