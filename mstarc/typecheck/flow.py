@@ -152,6 +152,8 @@ class Flow:
                 self.set(target, outcomes[index].type, outcomes[index].present, env)
             else:
                 self.set(target, ERROR, TRUE, env)
+                # That nothing reads it follows from there being nothing.
+                self.values.read.add(self.state.resolved.uses[target])
 
     def _outcomes(self, assign: ast.Assign, env: Env) -> list[Outcome] | None:
         value = assign.value

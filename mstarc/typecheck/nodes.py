@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from typing import get_args
 
-from mstarc.diagnostics import Diagnostic, Label
+from mstarc.diagnostics import Diagnostic, Edit, Fix, Label
 from mstarc.names.scope import report_unknown
 from mstarc.syntax import ast
 from mstarc.typecheck.arrays import check_count
@@ -63,11 +63,18 @@ def _check_node(node: ast.NodeDecl, state: State) -> NodeInfo:
             )
         )
     elif not _IMPL.fullmatch(impl.path.value):
-        state.error(
-            "MS0326",
-            impl.path.span,
-            f'`"{impl.path.value}"` does not name a class',
-            'a module, a colon and a class: `"orpheus:Decoder"`',
+        state.sink.report(
+            _with_colon(
+                impl.path,
+                Diagnostic(
+                    code="MS0326",
+                    message=f'`"{impl.path.value}"` does not name a class',
+                    primary=Label(
+                        span=impl.path.span,
+                        text='a module, a colon and a class: `"orpheus:Decoder"`',
+                    ),
+                ),
+            )
         )
     kv = next((item.settings for item in node.items if isinstance(item, ast.KvItem)), ())
     contexts = _contexts(node, state)
@@ -127,6 +134,16 @@ def _refuse_doubled_items(node: ast.NodeDecl, state: State) -> None:
                     primary=Label(span=item.span, text="said again here"),
                 ).label(earlier.span, "said first here")
             )
+
+
+def _with_colon(path: ast.Str, found: Diagnostic) -> Diagnostic:
+    """The finding, with the fix where Python's dot stands for the colon."""
+    module, dot, name = path.value.rpartition(".")
+    meant = f"{module}:{name}"
+    if not dot or not _IMPL.fullmatch(meant):
+        return found
+    edit = Edit(span=path.span, text=f'"{meant}"')
+    return found.with_fix(Fix(message=f'write `"{meant}"`', edits=(edit,), applicability="unsafe"))
 
 
 def _weights(node: ast.NodeDecl, state: State) -> WeightsInfo | None:

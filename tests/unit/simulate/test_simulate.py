@@ -266,3 +266,14 @@ def test_a_rate_and_a_burst_exclude_each_other(capsys: pytest.CaptureFixture[str
     spec = str(ROOT / "specs/orpheus.mstar")
     assert run_command(["simulate", spec, "--rate", "1", "--burst", "2"]) == 2
     assert "leave --rate or --burst out" in capsys.readouterr().out
+
+
+def test_a_run_that_ends_too_early_says_so_and_shows_no_times(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spec = str(ROOT / "specs/orpheus.mstar")
+    words = ["--placement", "cpu", "--rate", "1", "--seconds", "2"]
+    assert run_command(["simulate", spec, *words]) == 0
+    shown = capsys.readouterr().out
+    assert "has not settled" in shown
+    assert "  latency                        -         -         -" in shown
