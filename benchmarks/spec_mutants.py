@@ -1,56 +1,33 @@
-"""Mistakes in specs: each kind is a function from a spec to all places where it can be made."""
+"""Mistakes in specs, by kind: those of names and of what is left out here, others imported."""
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import TypeVar
 
 from mutants import Mutant, changed, left_out, pick, typo
+from originals import Mistake, N, Original, original, without_comments
+from spec_changes import (
+    missing_dim,
+    reversed_domain,
+    surplus_argument,
+    swapped_arguments,
+    swapped_dtype,
+    swapped_statements,
+    without_condition,
+    without_domain,
+    wrong_arrow,
+    wrong_default,
+    wrong_dim,
+    wrong_engine,
+    wrong_field,
+    wrong_media,
+    wrong_number,
+    wrong_policy,
+    wrong_rate,
+    wrong_window,
+)
 
-from mstarc.diagnostics import DiagnosticSink
 from mstarc.source import SourceFile, Span
 from mstarc.syntax import ast
-from mstarc.syntax.parser import parse
-
-N = TypeVar("N", bound=ast.Node)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Original:
-    """A spec that is right, its tree, and every name in it."""
-
-    source: SourceFile
-    tree: ast.Spec
-    names: frozenset[str]
-
-    def all_of(self, kind: type[N]) -> list[N]:
-        """Every node of a class, in source order."""
-        return [node for node in ast.descendants(self.tree) if isinstance(node, kind)]
-
-    def block_around(self, span: Span) -> Span:
-        """The smallest block or declaration that holds `span`, from the head of its line."""
-        holders = [
-            node.span
-            for node in ast.descendants(self.tree)
-            if isinstance(node, ast.Block | ast.NodeDecl | ast.MachineDecl | ast.RequestDecl)
-            and node.span.start <= span.start
-            and span.end <= node.span.end
-            and node.span != span
-        ]
-        return min(holders, key=lambda held: held.end - held.start, default=self.tree.span)
-
-
-Mistake = Callable[[Original], Iterator[Mutant]]
-
-
-def original(source: SourceFile) -> Original:
-    """A spec without syntax errors, ready to be broken."""
-    sink = DiagnosticSink()
-    tree = parse(source, sink)
-    assert tree is not None and not sink.has_errors, f"{source.path} is broken already"
-    names = {node.text for node in ast.descendants(tree) if isinstance(node, ast.Name)}
-    return Original(source=source, tree=tree, names=frozenset(names))
 
 
 def spec_mutants(source: SourceFile, per_kind: int) -> list[Mutant]:
@@ -192,7 +169,7 @@ def _without_bound(spec: Original) -> Iterator[Mutant]:
 
 def _without_mark(kind: str, mark: str) -> Mistake:
     def mistake(spec: Original) -> Iterator[Mutant]:
-        for found in re.finditer(re.escape(mark), _without_comments(spec.source.text)):
+        for found in re.finditer(re.escape(mark), without_comments(spec.source.text)):
             span = Span(path=spec.source.path, start=found.start(), end=found.end())
             if mark == "}":
                 # What is open is the block, from its first line on.
@@ -201,181 +178,6 @@ def _without_mark(kind: str, mark: str) -> Mistake:
                 yield changed(kind, spec.source, span, "")
 
     return mistake
-
-
-def _without_comments(text: str) -> str:
-    """The text with comments blanked, so that offsets stay."""
-    return re.sub(r"#[^\n]*", lambda found: " " * len(found[0]), text)
-
-
-# Changed
-
-
-def _swapped_dtype(spec: Original) -> Iterator[Mutant]:
-    other = {"i64": "f32", "f32": "i64", "bf16": "f32", "bool": "i64"}
-    for op in spec.all_of(ast.OpDecl):
-        for item in (*op.params, *op.results):
-            if isinstance(item.type, ast.TensorType) and item.type.dtype.text in other:
-                name = item.type.dtype
-                also = [op.name.text, item.name.text]
-                yield changed("other dtype", spec.source, name.span, other[name.text], also=also)
-
-
-def _wrong_dim(spec: Original) -> Iterator[Mutant]:
-    for op in spec.all_of(ast.OpDecl):
-        for item in (*op.params, *op.results):
-            if isinstance(item.type, ast.TensorType):
-                for dim in item.type.dims:
-                    if isinstance(dim, ast.Int):
-                        text, also = str(dim.value + 1), [op.name.text, item.name.text]
-                        yield changed("other dim", spec.source, dim.span, text, also=also)
-
-
-def _missing_dim(spec: Original) -> Iterator[Mutant]:
-    for op in spec.all_of(ast.OpDecl):
-        for param in op.params:
-            if isinstance(param.type, ast.TensorType) and len(param.type.dims) > 1:
-                first, second = param.type.dims[0].span, param.type.dims[1].span
-                span = Span(path=first.path, start=first.start, end=second.start)
-                yield changed("dim left out", spec.source, span, "", also=[op.name.text])
-
-
-def _swapped_arguments(spec: Original) -> Iterator[Mutant]:
-    for call in [*spec.all_of(ast.OpCall), *spec.all_of(ast.RunCall)]:
-        plain = [arg for arg in call.args if arg.name is None]
-        for left, right in pairwise(plain):
-            a, b = spec.source.slice(left.span), spec.source.slice(right.span)
-            between = spec.source.text[left.span.end : right.span.start]
-            span = left.span.cover(right.span)
-            yield changed("arguments swapped", spec.source, span, f"{b}{between}{a}")
-
-
-def _surplus_argument(spec: Original) -> Iterator[Mutant]:
-    for call in spec.all_of(ast.OpCall):
-        if call.args:
-            last = call.args[-1].span
-            text = f"{spec.source.slice(last)}, 0"
-            yield changed("argument too many", spec.source, last, text)
-
-
-def _wrong_policy(spec: Original) -> Iterator[Mutant]:
-    """A stride longer than its window, a chunk of nothing."""
-    for policy in spec.all_of(ast.Policy):
-        for arg in policy.args:
-            if not isinstance(arg.value, ast.Int):
-                continue
-            name = arg.name.text if arg.name is not None else ""
-            text = str(arg.value.value * 9) if name == "stride" else "0"
-            if name != "context":
-                yield changed("impossible chunk", spec.source, arg.value.span, text)
-
-
-def _wrong_window(spec: Original) -> Iterator[Mutant]:
-    for policy in spec.all_of(ast.Policy):
-        for arg in policy.args:
-            fixed = policy.name.text in ("sliding", "fixed")
-            size = arg.name is None or arg.name.text == "window"
-            if isinstance(arg.value, ast.Int) and fixed and size:
-                text = str(arg.value.value + 1)
-                yield changed("other window", spec.source, arg.value.span, text)
-
-
-def _wrong_default(spec: Original) -> Iterator[Mutant]:
-    for option in spec.all_of(ast.OptField):
-        if isinstance(option.domain, ast.RangeDomain) and option.default is not None:
-            text = f"{spec.source.slice(option.domain.high.span)}9"
-            yield changed("default outside its domain", spec.source, option.default.span, text)
-
-
-def _reversed_domain(spec: Original) -> Iterator[Mutant]:
-    for domain in spec.all_of(ast.RangeDomain):
-        low, high = spec.source.slice(domain.low.span), spec.source.slice(domain.high.span)
-        span = domain.low.span.cover(domain.high.span)
-        yield changed("domain reversed", spec.source, span, f"{high} .. {low}")
-
-
-def _without_domain(spec: Original) -> Iterator[Mutant]:
-    for option in spec.all_of(ast.OptField):
-        if isinstance(option.domain, ast.RangeDomain):
-            yield changed("domain left out", spec.source, option.domain.span, "")
-
-
-def _wrong_media(spec: Original) -> Iterator[Mutant]:
-    for field in spec.tree.request_fields:
-        if isinstance(field, ast.InField | ast.OutField) and not isinstance(
-            field.type, ast.PartsType
-        ):
-            name = field.name.text
-            other = "text" if spec.source.slice(field.type.span) != "text" else "image"
-            yield changed("other medium", spec.source, field.type.span, other, also=[name])
-
-
-def _wrong_engine(spec: Original) -> Iterator[Mutant]:
-    for node in spec.all_of(ast.NodeDecl):
-        other = "stateless" if node.engine.text == "kv_cache" else "kv_cache"
-        span = node.engine.span
-        mutant = changed("other engine", spec.source, span, other, also=[node.name.text])
-        block = range(
-            spec.source.position(node.span.start).line, spec.source.position(node.span.end).line + 1
-        )
-        yield Mutant(
-            kind=mutant.kind,
-            what=mutant.what,
-            text=mutant.text,
-            lines=mutant.lines | frozenset(block),
-        )
-
-
-def _swapped_statements(spec: Original) -> Iterator[Mutant]:
-    """Two statements in the wrong order, where the second reads what the first sets."""
-    for block in spec.all_of(ast.Block):
-        for first, second in pairwise(block.statements):
-            if not isinstance(first, ast.Assign):
-                continue
-            set_names = {n.text for n in first.targets if isinstance(n, ast.Name)}
-            read = {n.text for n in ast.descendants(second) if isinstance(n, ast.Name)}
-            if set_names & read:
-                a, b = spec.source.slice(first.span), spec.source.slice(second.span)
-                between = spec.source.text[first.span.end : second.span.start]
-                span = first.span.cover(second.span)
-                yield changed("statements swapped", spec.source, span, f"{b}{between}{a}")
-
-
-def _wrong_arrow(spec: Original) -> Iterator[Mutant]:
-    for found in re.finditer("<-", _without_comments(spec.source.text)):
-        span = Span(path=spec.source.path, start=found.start(), end=found.end())
-        yield changed("wrong arrow", spec.source, span, "->")
-
-
-def _wrong_field(spec: Original) -> Iterator[Mutant]:
-    for attr in spec.all_of(ast.Attr):
-        wrong = typo(attr.name.text, spec.names)
-        yield changed("field misspelt", spec.source, attr.name.span, wrong)
-
-
-def _wrong_rate(spec: Original) -> Iterator[Mutant]:
-    for media in spec.all_of(ast.MediaType):
-        yield changed("other sampling rate", spec.source, media.argument.span, "22050")
-
-
-def _wrong_number(spec: Original) -> Iterator[Mutant]:
-    for item in spec.tree.config_items:
-        if isinstance(item.default, ast.Int):
-            also = [item.name.text]
-            text = str(item.default.value // 2)
-            yield changed("other number in config", spec.source, item.default.span, text, also=also)
-
-
-def _without_condition(spec: Original) -> Iterator[Mutant]:
-    for loop in spec.all_of(ast.Loop):
-        if loop.while_condition is not None:
-            condition = loop.while_condition.span
-            start = spec.source.text.rfind("while", 0, condition.start)
-            names = [
-                n.text for n in ast.descendants(loop.while_condition) if isinstance(n, ast.Name)
-            ]
-            span = Span(path=condition.path, start=start, end=condition.end)
-            yield changed("`while` left out", spec.source, span, "", also=names)
 
 
 MISTAKES: dict[str, Mistake] = {
@@ -395,7 +197,7 @@ MISTAKES: dict[str, Mistake] = {
     "policy-setting": _misspelt("setting misspelt", _policy_settings),
     "dtype-name": _misspelt("dtype misspelt", _dtypes),
     "state": _misspelt("state misspelt", _nexts),
-    "field": _wrong_field,
+    "field": wrong_field,
     "via": _misspelt(
         "op misspelt", lambda s: [f.via.op for f in s.all_of(ast.OutField) if f.via is not None]
     ),
@@ -459,27 +261,27 @@ MISTAKES: dict[str, Mistake] = {
     "no-argument": _without_argument,
     "no-carry": _without_carry,
     "no-bound": _without_bound,
-    "no-domain": _without_domain,
-    "no-while": _without_condition,
+    "no-domain": without_domain,
+    "no-while": without_condition,
     "no-brace": _without_mark("`}` left out", "}"),
     "no-open-brace": _without_mark("`{` left out", "{"),
     "no-comma": _without_mark("comma left out", ","),
     "no-quote": _without_mark("quote left out", '"'),
     "no-parenthesis": _without_mark("`)` left out", ")"),
-    "arrow": _wrong_arrow,
-    "dtype": _swapped_dtype,
-    "dim": _wrong_dim,
-    "dim-missing": _missing_dim,
-    "arguments": _swapped_arguments,
-    "surplus": _surplus_argument,
-    "chunk": _wrong_policy,
-    "window": _wrong_window,
-    "default": _wrong_default,
-    "domain": _reversed_domain,
-    "media": _wrong_media,
-    "engine": _wrong_engine,
-    "order": _swapped_statements,
-    "rate": _wrong_rate,
-    "number": _wrong_number,
+    "arrow": wrong_arrow,
+    "dtype": swapped_dtype,
+    "dim": wrong_dim,
+    "dim-missing": missing_dim,
+    "arguments": swapped_arguments,
+    "surplus": surplus_argument,
+    "chunk": wrong_policy,
+    "window": wrong_window,
+    "default": wrong_default,
+    "domain": reversed_domain,
+    "media": wrong_media,
+    "engine": wrong_engine,
+    "order": swapped_statements,
+    "rate": wrong_rate,
+    "number": wrong_number,
 }
 """Every kind of mistake by a short name."""

@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.golden import ROOT
 
+MISTAKES = ("spec_mutants", "spec_changes", "originals", "deployment_mutants")
+
 
 @pytest.fixture
 def mutations(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -18,7 +20,7 @@ def mutations(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     import mutations
 
     yield mutations
-    for name in ("mutations", "mutants", "spec_mutants", "deployment_mutants"):
+    for name in ("mutations", "mutants", *MISTAKES):
         sys.modules.pop(name, None)
 
 
