@@ -58,12 +58,23 @@ def prepare_environment() -> None:
     """Sets what libraries read when they are loaded: call it before anything imports torch.
 
     Threads that wait for work sleep: while they spin, ranks that share cores starve one another.
+    Kernels that Triton has compiled are kept beside the weights, so that a second start compiles
+    none.
     """
-    for name, value in _FOR_LIBRARIES.items():
+    for name, value in (_FOR_LIBRARIES | _kernel_cache(os.environ)).items():
         os.environ.setdefault(name, value)
 
 
 _FOR_LIBRARIES = {"OMP_WAIT_POLICY": "passive"}
+
+
+def _kernel_cache(environ: Mapping[str, str]) -> dict[str, str]:
+    try:
+        folder = read_settings(environ).cache_dir
+    except RuntimeFailure:
+        # Whoever reads the settings says so; here nobody could be told.
+        return {}
+    return {"TRITON_CACHE_DIR": str(folder / "triton")}
 
 
 def child_environ(**changed: str) -> dict[str, str]:
@@ -73,4 +84,4 @@ def child_environ(**changed: str) -> dict[str, str]:
 
 def rank_environ() -> dict[str, str]:
     """The environment for the process of a rank."""
-    return {**_FOR_LIBRARIES, **os.environ}
+    return {**_FOR_LIBRARIES, **_kernel_cache(os.environ), **os.environ}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mstarc_runtime.errors import CATALOGUE, RuntimeFailure, render
-from mstarc_runtime.settings import read_settings
+from mstarc_runtime.settings import rank_environ, read_settings
 
 
 def test_the_cache_is_in_the_home_folder_unless_it_is_set(tmp_path: Path) -> None:
@@ -28,3 +28,16 @@ def test_codes_and_names_are_unique_and_in_the_runtime_s_range() -> None:
     assert len({row.code for row in CATALOGUE}) == len(CATALOGUE)
     assert len({row.name for row in CATALOGUE}) == len(CATALOGUE)
     assert all(row.code.startswith("MS9") and len(row.code) == 6 for row in CATALOGUE)
+
+
+def test_compiled_kernels_are_kept_beside_the_weights_unless_a_person_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MSTARC_CACHE", str(tmp_path))
+    monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
+    assert rank_environ()["TRITON_CACHE_DIR"] == str(tmp_path / "triton")
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/elsewhere")
+    assert rank_environ()["TRITON_CACHE_DIR"] == "/elsewhere"
+    monkeypatch.delenv("TRITON_CACHE_DIR")
+    monkeypatch.setenv("MSTARC_CACHE", "relative")  # refused where it is read
+    assert "TRITON_CACHE_DIR" not in rank_environ()
