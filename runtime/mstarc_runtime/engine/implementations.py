@@ -1,13 +1,11 @@
 """The class that a spec names with `impl`, built and filled with weights.
 
-`"llama:Decoder"` → `mstarc_runtime.models.llama.Decoder`; a plan's `Weights` → parameters on a
+`"llama:Decoder"` → `Decoder` of a [module](model_modules.py); a plan's `Weights` → parameters on a
 device. Each (implementation, weights) of host code is built once a process.
 """
 
 import difflib
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-import mstarc_runtime.models
+from mstarc_runtime.engine.model_modules import find_module, shipped_modules
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.layers.shard import WHOLE, Shard
 from mstarc_runtime.plan_api import Weights
@@ -100,7 +98,14 @@ class Implementations:
         if impl in self.extra:
             return self.extra[impl]
         module_name, _, class_name = impl.partition(":")
-        module = _import_model(module_name)
+        try:
+            module = find_module(module_name)
+        except Exception as error:
+            raise RuntimeFailure(
+                "MS9008",
+                f"node `{node}` is implemented by `{impl}`, and `{module_name}` can't be imported",
+                notes=[f"{type(error).__name__}: {error}"],
+            ) from error
         found = getattr(module, class_name, None) if module is not None else None
         if found is None:
             raise RuntimeFailure(
@@ -131,17 +136,12 @@ def _takes(found: Any, node: str, impl: str, shard: Shard) -> bool:
     return True
 
 
-def _import_model(name: str) -> Any:
-    known = {module.name for module in pkgutil.iter_modules(mstarc_runtime.models.__path__)}
-    return importlib.import_module(f"mstarc_runtime.models.{name}") if name in known else None
-
-
 def _near(name: str, class_name: str) -> list[str]:
-    known = sorted(module.name for module in pkgutil.iter_modules(mstarc_runtime.models.__path__))
-    near = difflib.get_close_matches(name, known, n=3)
+    near = difflib.get_close_matches(name, shipped_modules(), n=3)
     hints = [f"did you mean {' or '.join(f'`{n}:…`' for n in near)}?"] if near else []
     return [
         *hints,
-        f"for a model of your own, write `{class_name}` in `mstarc_runtime/models/{name}.py`",
+        f"for a model of your own, write `{class_name}` in `{name.replace('.', '/')}.py`, "
+        "in a folder that PYTHONPATH names",
         "for a plan from elsewhere, use the runtime of the version that compiled it",
     ]
