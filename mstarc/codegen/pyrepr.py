@@ -74,6 +74,19 @@ def layout_dict(
     )
 
 
+def layout_value(value: object, indent: int, *, before: int = 0, after: int = 0) -> str:
+    """A constant; a dict, and those in it, one entry a line where they do not fit."""
+    if not isinstance(value, dict):
+        return pyrepr(value)
+    items = []
+    for key, entry in value.items():
+        name = pyrepr(key)
+        laid_out = layout_value(entry, indent + 4, before=len(name) + 2, after=1)
+        items.append((name, laid_out))
+    # A dict in it that does not fit is on several lines, and then so is this one.
+    return layout_dict(items, indent, before=before, after=after)
+
+
 def two_columns(left: str, right: str, width: int = LINE_LENGTH) -> str:
     """A line with `right` at its end, at least two blanks behind `left`."""
     gap = max(2, width - len(left) - len(right))

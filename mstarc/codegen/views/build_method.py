@@ -1,7 +1,7 @@
 """What a rank declares in `build`, and gives back in `release`."""
 
 from mstarc.codegen.expressions import constant_name
-from mstarc.codegen.pyrepr import layout_call, layout_dict, layout_tuple, pyrepr
+from mstarc.codegen.pyrepr import layout_call, layout_dict, layout_tuple, layout_value, pyrepr
 from mstarc.diagnostics import InternalError
 from mstarc.ir.exprs import Const, Expr, LetRef, Option
 from mstarc.ir.graph import Context, Mask, Op, Policy, Tail
@@ -100,8 +100,8 @@ def _weights(weights: NodeWeights) -> str:
     if weights.seed:
         arguments.append(f"seed={weights.seed}")
     if weights.config:
-        items = [(pyrepr(key), pyrepr(value)) for key, value in weights.config.items()]
-        arguments.append(f"config={layout_dict(items, _DEPTH + 8, before=7, after=1)}")
+        config = layout_value(dict(weights.config), _DEPTH + 8, before=7, after=1)
+        arguments.append(f"config={config}")
     return layout_call("Weights", arguments, _DEPTH + 4, before=len("weights=,"), tail="")
 
 

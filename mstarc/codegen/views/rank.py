@@ -1,6 +1,7 @@
 """The module of one rank: a class with a method a step, and the table of steps (`step_table`)."""
 
 from collections.abc import Set
+from itertools import zip_longest
 
 from mstarc.codegen.bodies import BodyWriter
 from mstarc.codegen.expressions import constant_name
@@ -31,6 +32,9 @@ from mstarc.plan.plan import (
 )
 from mstarc.plan.signatures import Signatures
 from mstarc.records import dataclass
+
+# What a step does has at least so many columns in the table of steps.
+_LEAST_ROOM = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,16 +125,24 @@ class _RankWriter:
             return ()
         number = max(len(str(step.id)) for step in steps)
         name = max(len(step.name) for step in steps)
-        region = max(len(_where(step)) for step in steps)
-        room = max(LINE_LENGTH - 10 - number - name - max(region, 6), 30)
-        words = {step.id: wrapped_statements(step_words(step, self.names), room) for step in steps}
+        left = LINE_LENGTH - 10 - number - name
+        region = min(max(len("region"), *(len(_where(step)) for step in steps)), left - _LEAST_ROOM)
+        words = {
+            step.id: wrapped_statements(step_words(step, self.names), left - region)
+            for step in steps
+        }
         does = max(len(line) for lines in words.values() for line in lines)
         table = [f"    {'':{number}}  {'step':{name}}  {'does':{does}}  region"]
         for step in steps:
-            for index, line in enumerate(words[step.id]):
-                first = (str(step.id), step.name, _where(step)) if index == 0 else ("", "", "")
-                left = f"    {first[0]:>{number}}  {first[1]:{name}}"
-                table.append(f"{left}  {line:{does}}  {first[2]}".rstrip())
+            cells = (
+                (str(step.id),),
+                (step.name,),
+                words[step.id],
+                wrapped_statements((_where(step),), region),
+            )
+            for first, second, third, fourth in zip_longest(*cells, fillvalue=""):
+                row = f"    {first:>{number}}  {second:{name}}  {third:{does}}  {fourth}"
+                table.append(row.rstrip())
         return tuple(table)
 
     # Methods
