@@ -1,5 +1,7 @@
 """The runtime cuts streams as the compiler's meaning does: one table holds both."""
 
+from itertools import pairwise
+
 import pytest
 
 from mstarc.ir.text.lexer import Cursor
@@ -28,21 +30,22 @@ def runtime_policy(case: ChunkCase) -> Policy:
 @pytest.mark.parametrize("portion", [1, 2, 100])
 @pytest.mark.parametrize("case", CHUNK_CASES, ids=lambda c: f"{c.policy}-{c.tail}-{c.count}")
 def test_chunks_are_those_worked_out_by_hand(case: ChunkCase, portion: int) -> None:
-    cutter = Cutter(runtime_policy(case))
-    # The item before a mark, or that holds for `until`, ends its chunk.
-    ending = {*case.stops, *(mark - 1 for mark in case.marks if mark)}
+    policy = runtime_policy(case)
+    cutter = Cutter(policy)
     found = []
 
     def take() -> None:
-        while cutter.is_ready:
+        while not cutter.cut_by(policy) and cutter.is_ready:
             chunk = cutter.take()
             first = chunk.offset + chunk.context
             repeated = tuple(range(chunk.offset, first))
             found.append((repeated, tuple(range(first, first + chunk.fresh)), chunk.padding))
 
-    for start in range(0, case.count, portion):
-        count = min(portion, case.count - start)
-        cutter.put(count, [index for index in range(count) if start + index in ending])
+    bounds = sorted({*range(0, case.count, portion), case.count, *case.marks})
+    for start, end in pairwise(bounds):
+        if start in case.marks:
+            cutter.mark("end")
+        cutter.put(end - start, [stop - start for stop in case.stops if start <= stop < end])
         take()
     cutter.close()
     take()
