@@ -19,6 +19,10 @@ from mstarc.deployment import Devices
 from mstarc.ir.graph import Program
 from mstarc.records import dataclass
 
+# The next best of a layout are mostly itself with a small node elsewhere: what is worse by less
+# than this is not shown beside it.
+APART = 0.002
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
@@ -55,7 +59,7 @@ def choose(
     model = model_of(program, table, requests)
     if not model.problem.pieces:
         return None
-    while not (found := search(model.problem, objective, keep=keep)) and requests > 1:
+    while not (found := search(model.problem, objective, keep=keep, apart=APART)) and requests > 1:
         requests //= 2
         model = model_of(program, table, requests)
     if not found:

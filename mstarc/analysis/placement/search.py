@@ -23,26 +23,54 @@ from mstarc.analysis.placement.score import score
 GROUP = 8
 
 
-def search(problem: Problem, objective: Objective, *, keep: int = 1) -> tuple[Layout, ...]:
+# Partial layouts that are looked at for runners-up: a second or two.
+ENOUGH = 4000
+
+
+def search(
+    problem: Problem, objective: Objective, *, keep: int = 1, apart: float = 0.0
+) -> tuple[Layout, ...]:
     """The best layout and those that follow it, `keep` at most; none where nothing fits.
+
+    Each of them is worse than the one before by more than the part `apart`. The first is the best
+    of all, the others are so where there is time to look at all that may be.
 
     For `latency` on many devices a group of them is searched, since a request alone uses no more,
     and what is found is copied to the others; the other objectives search all devices.
     """
     if objective != "latency" or all(part.count <= GROUP for part in problem.supply):
-        return _Search(problem, objective, keep).run()
+        return _found(problem, objective, keep, apart)
     supply = tuple(replace(part, count=min(part.count, GROUP)) for part in problem.supply)
-    found = _Search(replace(problem, supply=supply), objective, keep).run()
+    found = _found(replace(problem, supply=supply), objective, keep, apart)
     copied = [score(problem, layout.homes, objective) for layout in found]
     whole = [layout for layout in copied if layout is not None]
     return tuple(sorted(whole, key=lambda layout: layout.key))
 
 
+def _found(problem: Problem, objective: Objective, keep: int, apart: float) -> tuple[Layout, ...]:
+    best = _Search(problem, objective, 1).run()
+    if keep == 1 or not best:
+        return best
+    others = _Search(problem, objective, keep, apart, enough=ENOUGH)
+    others.offer(best[0].homes)
+    return others.run()
+
+
 class _Search:
-    def __init__(self, problem: Problem, objective: Objective, keep: int) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        objective: Objective,
+        keep: int,
+        apart: float = 0.0,
+        *,
+        enough: int | None = None,
+    ) -> None:
         self.problem = problem
         self.objective: Objective = objective
         self.keep = keep
+        self.apart = 1.0 + apart
+        self.left = enough
         self.order = ordered(problem, objective)
         self.found: list[tuple[tuple[float, ...], int, Layout]] = []
         self.seen: set[tuple[Home, ...]] = set()
@@ -68,12 +96,16 @@ class _Search:
             undo = partial.place(piece, home)
             if undo is not None:
                 bound = partial.bound()
+                if self.left is not None:
+                    self.left -= 1
                 if bound is not None:
                     ways.append((bound, len(ways), home))
                 partial.take_back(undo)
         # The most promising first, so that good layouts are found early and rule out others.
         for bound, _, home in sorted(ways, key=lambda way: way[:2]):
             if len(self.found) == self.keep and bound >= self.found[-1][0]:
+                return
+            if self.left is not None and self.left <= 0:
                 return
             undo = partial.place(piece, home)
             assert undo is not None
@@ -92,7 +124,17 @@ class _Search:
         self.seen.add(identity)
         self.found.append((layout.key, next(self.numbers), layout))
         self.found.sort(key=lambda entry: entry[:2])
+        if self.apart > 1.0:
+            self.found = self.without_alike()
         del self.found[self.keep :]
+
+    def without_alike(self) -> list[tuple[tuple[float, ...], int, Layout]]:
+        """What was found but for layouts that are hardly worse than one before them."""
+        kept = self.found[:1]
+        for entry in self.found[1:]:
+            if entry[0][0] > kept[-1][0][0] * self.apart:
+                kept.append(entry)
+        return kept
 
     def guesses(self) -> Iterator[dict[str, Home]]:
         """Layouts that are good often enough to be tried first: they give up others early."""
