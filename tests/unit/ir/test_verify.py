@@ -102,8 +102,9 @@ pool rank 0 n pages 1 page_tokens 16 page_bytes 1
 DECISIONS = [
     ("", "", None),
     ("assign n ranks", "assign m ranks", "an assignment for every node and no other"),
-    ("on main ranks [0] #go/1", "on main #go/1", "has no ranks"),
-    ("on main ranks [0] #go/1", "on main ranks [1] #go/1", "on a rank without a device"),
+    ("on main ranks [0] #go/1", "on main #go/1", "on ranks (), its node on (0,)"),
+    ("on main ranks [0] #go/1", "on main ranks [1] #go/1", "on ranks (1,), its node on (0,)"),
+    ("assign n ranks [0]", "assign n ranks [1]", "on a rank without a device"),
     ("buckets (1, 2)", "buckets (2, 1)", "buckets of region"),
     ("sites (#go/1)", "sites (#go/9)", "holds `go/9`"),
     ('region "go.0"', 'uncaptured #go/1 "why" region "go.0"', "is in a region or has a reason"),
