@@ -7,7 +7,7 @@ when its job is done. A job whose request has ended meanwhile is run to its end 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mstarc_runtime.engine.batch import Job
+from mstarc_runtime.engine.job import Job
 from mstarc_runtime.landing import Landing
 from mstarc_runtime.plan_api import DeviceStep, HostStep
 from mstarc_runtime.scheduler import Station

@@ -12,9 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mstarc_runtime.engine.batch import Job, StepBatch
+from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.dtypes import dtype_name
 from mstarc_runtime.engine.effects import Collected, Emitted, HandedOver, Reset, Sent, SentPacked
+from mstarc_runtime.engine.job import Job
 from mstarc_runtime.messages import HostOutput, OutputPart, StepOutput, pack_value, tensor_frame
 from mstarc_runtime.scheduler import Group
 from mstarc_runtime.streaming.counts import Slots

@@ -4,7 +4,8 @@ Two ways in. A *group* of requests that come back pass after pass stays as it is
 happens: while it is calm, a step costs the host the same for any number of rows. All other steps
 take the rows that are ready, run once and let them go.
 
-A failing batch is run again row by row, so that only the request that fails ends.
+Not here: which of the ready rows run together, and what they read (`choosing`); what becomes of a
+batch that fails (`row_by_row`).
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mstarc_runtime.ahead import Ahead
+from mstarc_runtime.choosing import RowChooser
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.kv_cache import KVEngine
 from mstarc_runtime.flights import Flight, Flights
@@ -21,11 +23,11 @@ from mstarc_runtime.host_stepping import HostStepper, Targets
 from mstarc_runtime.kvcache.errors import ContextError, OutOfPages
 from mstarc_runtime.landing import Landing
 from mstarc_runtime.plan_api import Again, DeviceStep, HostStep
+from mstarc_runtime.row_by_row import RowByRow
 from mstarc_runtime.scheduler import Group, Station
-from mstarc_runtime.streaming.chunks import Chunk
 from mstarc_runtime.streaming.outbox import Outbox
 from mstarc_runtime.streaming.ring import Ring
-from mstarc_schedule.batching import bucket_of, take_alike, take_packed
+from mstarc_schedule.batching import bucket_of
 
 if TYPE_CHECKING:
     from mstarc_runtime.worker import Worker
@@ -43,6 +45,8 @@ class Stepper:
         self._host = HostStepper(worker, self.targets, self.landing)
         self.ahead = Ahead(self, is_used=worker.device.type != "cpu")
         self.flights = Flights(worker.plan.steps, worker.device)
+        self.chooser = RowChooser(worker, self.targets)
+        self._row_by_row = RowByRow(self, worker)
 
     def run(self, station: Station) -> None:
         if isinstance(station.step, HostStep):
@@ -78,7 +82,7 @@ class Stepper:
             # Another group may have had the batch since.
             batch.bind(group.slots)
             batch.allow_all()
-        if not self.ahead.take(group, batch) and not self._prepare(station, batch):
+        if not self.ahead.take(group, batch) and not self.prepare(station, batch):
             return
         self._mark("prepare")
         worker.coverage.count(worker, batch)
@@ -87,7 +91,7 @@ class Stepper:
         except GroupLost:
             raise
         except Exception as error:
-            self._run_alone(station, batch, error)
+            self._row_by_row.run(station, batch, error)
             return
         self._mark("launch")
         batch.begin_read_back()
@@ -186,7 +190,7 @@ class Stepper:
     # Steps that run once
 
     def _run_ready(self, station: Station, step: DeviceStep) -> None:
-        rows = self._choose(station, step)
+        rows = self.chooser.choose(station, step)
         if not rows:
             return
         with self.flights.queue(step):
@@ -199,9 +203,9 @@ class Stepper:
         is_beside = self.flights.is_beside(step)
         if is_beside:
             self._hold(step, rows)
-        self._take_chunks(station, step, batch)
-        self._allow(step, batch)
-        if not self._prepare(station, batch):
+        self.chooser.take_chunks(station, step, batch)
+        self.chooser.allow(step, batch)
+        if not self.prepare(station, batch):
             return
         worker = self._worker
         self._mark("prepare")
@@ -211,14 +215,14 @@ class Stepper:
         except GroupLost:
             raise
         except Exception as error:
-            self._run_alone(station, batch, error)
+            self._row_by_row.run(station, batch, error)
             return
         self._mark("launch")
         if is_beside:
             batch.begin_read_back()
             self.flights.begin(Flight(station=station, step=step, batch=batch))
             return
-        self._land_ready(station, step, batch)
+        self.land_ready(station, step, batch)
 
     def land_flights(self) -> bool:
         """Lands what the device has done meanwhile; whether there was anything."""
@@ -240,7 +244,8 @@ class Stepper:
             for slot in rows:
                 self._worker.parts.rings[stream].hold(slot)
 
-    def _land_ready(self, station: Station, step: DeviceStep, batch: StepBatch) -> None:
+    def land_ready(self, station: Station, step: DeviceStep, batch: StepBatch) -> None:
+        """Waits for a step that ran once, and lands it."""
         batch.begin_read_back()
         batch.end_read_back()
         self._mark("wait")
@@ -262,81 +267,6 @@ class Stepper:
             station.chunks.pop(slot, None)
             worker.router.route(slot, step.then, bool(flags[row, 0]))
 
-    def _choose(self, station: Station, step: DeviceStep) -> list[int]:
-        """Takes from the ready rows those that run together; rows without room are set aside."""
-        targets = self.targets(step)
-        able = []
-        for slot in station.ready:
-            if all(target.room(slot) >= burst for target, burst in targets):
-                able.append(slot)
-            else:
-                station.blocked.add(slot)
-        rows = able[: self._together(station, step, able)]
-        if station.most > 1 and step.rows == "shaped" and rows:
-            shapes = [self._shape(station, step, slot) for slot in able]
-            most = station.most if station.shaped_by is not None else 1
-            rows = [able[index] for index in take_alike(shapes, most)]
-        station.ready = [slot for slot in able if slot not in rows]
-        return rows
-
-    def _together(self, station: Station, step: DeviceStep, able: list[int]) -> int:
-        if station.most == 1 or step.rows != "packed":
-            return station.most
-        if station.packed_by is None:
-            return 1
-        values = self._worker.parts.values
-        names = [name for name in station.packed_by if name in values]
-        tokens = [sum(values[name].shape(slot)[0] for name in names) for slot in able]
-        return take_packed(self._worker.scheduler.policy, tokens, station.most)
-
-    def _shape(self, station: Station, step: DeviceStep, slot: int) -> tuple[object, ...]:
-        parts = self._worker.parts
-        values = [parts.values[name].shape(slot) for name in station.shaped_by or ()]
-        held = station.chunks.get(slot)
-        chunks = [
-            parts.rings[stream].shape_of(chunk)
-            if held and (chunk := held.get(stream))
-            else parts.rings[stream].next_shape(slot)
-            for stream in step.reads
-        ]
-        return (*values, *chunks)
-
-    def _take_chunks(self, station: Station, step: DeviceStep, batch: StepBatch) -> None:
-        rings = self._worker.parts.rings
-        for stream in step.reads:
-            ring = rings[stream]
-            batch.set_chunks(ring, [self._chunk(station, ring, slot) for slot in batch.slot_list])
-        for stream in step.pulls:
-            ring = rings[stream]
-            batch.set_pulled(ring, [self._item(station, ring, slot) for slot in batch.slot_list])
-
-    def _chunk(self, station: Station, ring: Ring, slot: int) -> Chunk:
-        held = station.chunks.setdefault(slot, {})
-        chunk = held.get(ring.name)
-        if chunk is None:
-            chunk = held[ring.name] = ring.take(slot)
-        return chunk
-
-    def _item(self, station: Station, ring: Ring, slot: int) -> Chunk | None:
-        held = station.chunks.setdefault(slot, {})
-        if ring.name not in held:
-            held[ring.name] = ring.pull(slot)
-        return held[ring.name]
-
-    def _allow(self, step: DeviceStep, batch: StepBatch) -> None:
-        """Which rows may begin, or repeat, the loop behind the step."""
-        then = step.then
-        if isinstance(then, int):
-            batch.allow_all()
-            return
-        worker = self._worker
-        if isinstance(then, Again):
-            batch.allow(worker.parts.passes_left[then.loop].settle()[batch.slots] > 0)
-            return
-        bound = worker.parts.loops[then.loop].bound
-        bounds = [worker.live[slot].bounds[bound] for slot in batch.slot_list]
-        batch.allow(np.array(bounds, dtype=np.int64) > 0)
-
     # What both share
 
     def _mark(self, phase: str) -> None:
@@ -345,7 +275,7 @@ class Stepper:
         if trace is not None:
             trace.phase(phase)
 
-    def _prepare(self, station: Station, batch: StepBatch) -> bool:
+    def prepare(self, station: Station, batch: StepBatch) -> bool:
         """Makes room for the step's rows; False if it can't run now, and then nobody has moved."""
         step = batch.step
         self._prepared += 1
@@ -397,59 +327,6 @@ class Stepper:
             engine = self._worker.parts.kv.get(name)
             if isinstance(engine, KVEngine):
                 engine.shrink(batch)
-
-    def _run_alone(self, station: Station, batch: StepBatch, error: Exception) -> None:
-        """A run failed: takes back what it did, and finds out whose row failed."""
-        worker, step = self._worker, batch.step
-        slots = batch.slots
-        self.shrink(batch)
-        self._restore(step, batch)
-        group = next((g for g in station.groups if g.slots is slots), None)
-        if group is not None:
-            station.groups.remove(group)
-        if len(slots) == 1:
-            station.running.discard(int(slots[0]))
-            worker.fail(int(slots[0]), error, step)
-            return
-        for slot in slots.tolist():
-            if slot not in worker.live or worker.live[slot].is_ending:
-                continue
-            alone = StepBatch(
-                step,
-                batch.bucket if step.rows == "one" else 1,
-                padding_slot=worker.plan.slots,
-                device=worker.device,
-                options=worker.parts.options,
-                computed=worker.parts.computed,
-            )
-            alone.bind(np.array([slot], dtype=np.int64))
-            station.running.add(slot)
-            self._take_chunks(station, step, alone)
-            self._allow(step, alone)
-            if not self._prepare(station, alone):
-                continue
-            try:
-                alone.begin()
-                step.run(worker.rank, alone)
-                alone.end()
-            except GroupLost:
-                raise
-            except Exception as own:
-                self.shrink(alone)
-                self._restore(step, alone)
-                station.running.discard(slot)
-                worker.fail(slot, own, step)
-                continue
-            self._land_ready(station, step, alone)
-
-    def _restore(self, step: DeviceStep, batch: StepBatch) -> None:
-        """Device-side counts are again what has landed."""
-        parts = self._worker.parts
-        for stream, _ in step.sends:
-            if stream in parts.rings:
-                parts.rings[stream].restore_heads(batch.slots)
-        for collector in parts.collectors.values():
-            collector.restore_heads(batch.slots)
 
     def _batch(self, step: DeviceStep, rows: int) -> StepBatch:
         worker = self._worker

@@ -1,4 +1,4 @@
-"""The rows of a step: what generated code sees as `Batch` and `Job`, and what it leaves behind.
+"""The rows of a step: what generated code sees as `Batch`, and what it leaves behind.
 
 A `StepBatch` belongs to one step and one padded size, and is bound to the slots of a group of
 requests before it runs. Its tensors keep their addresses, so a captured region may read and write
@@ -7,8 +7,7 @@ their arguments gets a column of `flags`. The worker reads all flags back at onc
 effects; when every flag is as `expected` it need not look at any single row.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mstarc_runtime.engine.dtypes import torch_dtype
+from mstarc_runtime.engine.batch_values import BatchValues
 from mstarc_runtime.engine.effects import (
     Collected,
     CountTarget,
@@ -28,13 +27,12 @@ from mstarc_runtime.engine.effects import (
     Sent,
     SentPacked,
 )
-from mstarc_runtime.plan_api import DeviceStep, Maybe
+from mstarc_runtime.plan_api import DeviceStep
 from mstarc_runtime.streaming.chunks import Chunk
 from mstarc_runtime.streaming.counts import Slots
 
 if TYPE_CHECKING:
     from mstarc_runtime.engine.options import OptionTable
-    from mstarc_runtime.engine.passes import LoopPasses
     from mstarc_runtime.engine.storage import Values
     from mstarc_runtime.streaming.ring import Ring
 
@@ -42,7 +40,7 @@ COLUMNS = 16
 MORE = 0
 
 
-class StepBatch:
+class StepBatch(BatchValues):
     """The rows of `step`, padded to `bucket`."""
 
     def __init__(
@@ -55,13 +53,10 @@ class StepBatch:
         options: "OptionTable",
         computed: torch.dtype = torch.bfloat16,
     ) -> None:
+        super().__init__(
+            bucket, padding_slot=padding_slot, device=device, options=options, computed=computed
+        )
         self.step = step
-        self.bucket = bucket
-        self.device = device
-        self.size = 0
-        self.slots: Slots = np.zeros(0, dtype=np.int64)
-        self.slot_list: list[int] = []
-        self.device_slots = torch.full((bucket,), padding_slot, dtype=torch.int64, device=device)
         self.allowed = torch.zeros(bucket, dtype=torch.bool, device=device)
         self.flags = torch.zeros((bucket, COLUMNS), dtype=torch.bool, device=device)
         self.effects: list[Effect] = []
@@ -70,7 +65,6 @@ class StepBatch:
         self.old = 0
         # Which of the rank's batches this is, since it was prepared: for those who follow it.
         self.number = 0
-        self.packed_lengths: list[int] | None = None
         self.growth: dict[tuple[str, str], list[int]] = {}
         self.contexts: dict[Any, Any] = {}
         # Whether preparing the step forks or empties contexts, once it was prepared.
@@ -79,8 +73,6 @@ class StepBatch:
         self.packed_from: set[str] = set()
         self.tests_loop = False
         self._padding_slot = padding_slot
-        self._options = options
-        self._computed = computed
         self._masks: list[Tensor] = []
         self._columns: dict[int, int] = {}
         self._pattern = bytearray(COLUMNS)
@@ -211,38 +203,6 @@ class StepBatch:
             )
         )
 
-    def option(self, name: str) -> Tensor:
-        return self._options.take(name, self.device_slots)
-
-    def chosen(self, name: str, passes: "LoopPasses | None" = None) -> Sequence[int]:
-        if passes is None:
-            return [int(self._options.value(slot, name)) for slot in self.slot_list]
-        numbers = passes.numbers(self.slots).tolist()
-        return [
-            int(self._options.value(slot, name)[number])
-            for slot, number in zip(self.slot_list, numbers, strict=True)
-        ]
-
-    def count(self, name: str, index: int | None = None) -> int:
-        (slot,) = self.slot_list
-        value = self._options.value(slot, name)
-        return int(value if index is None else value[index])
-
-    def full(self, value: int | float, dtype: str) -> Tensor:
-        return torch.full((self.bucket,), value, dtype=self._type(dtype), device=self.device)
-
-    def alike(self, value: Tensor, number: int | float, dtype: str, *, dims: int) -> Tensor:
-        shape = value.shape[: value.dim() - dims]
-        return torch.full(shape, number, dtype=self._type(dtype), device=self.device)
-
-    def some(self, value: Tensor) -> Maybe:
-        there = torch.ones(value.shape[0], dtype=torch.bool, device=self.device)
-        return Maybe(value, there)
-
-    def maybe(self, value: Tensor, there: Tensor) -> Maybe:
-        shape = (-1,) + (1,) * (value.dim() - 1)
-        return Maybe(value.masked_fill(~there.view(shape), 0), there)
-
     def hand_over(self, output: str, values: "Values", where: Tensor | None = None) -> None:
         self.effects.append(
             HandedOver(
@@ -251,18 +211,6 @@ class StepBatch:
                 where=self._column(where, expected=True),
             )
         )
-
-    def none(self, dtype: str, dims: tuple[int, ...]) -> Maybe:
-        shape = (self.bucket, *dims)
-        value = torch.zeros(shape, dtype=self._type(dtype), device=self.device)
-        return Maybe(value, torch.zeros(self.bucket, dtype=torch.bool, device=self.device))
-
-    def stacked(self, constant: Tensor) -> Tensor:
-        return constant.expand(self.bucket, *constant.shape)
-
-    def packed(self, constant: Tensor) -> Tensor:
-        self.packed_lengths = [constant.shape[0]] * self.size
-        return constant.repeat(self.size, *(1,) * (constant.dim() - 1))
 
     # What storage, rings and engines call
 
@@ -385,9 +333,6 @@ class StepBatch:
             ]
         return [view.tobytes() for view in views]
 
-    def _type(self, dtype: str) -> torch.dtype:
-        return torch_dtype(dtype, self._computed)
-
     def _copy_out(self, value: Tensor) -> None:
         copy = self._copies.get(id(value))
         if copy is None or copy.shape != value.shape or copy.dtype != value.dtype:
@@ -430,24 +375,3 @@ def _as_array(rows: Tensor) -> NDArray[Any]:
         rows = rows.view(torch.int16)
     array: NDArray[Any] = rows.detach().numpy()
     return array
-
-
-@dataclass(slots=True, kw_only=True)
-class Job:
-    """One request at a host step. Its emits and sends land when the job is done."""
-
-    slot: int
-    options: Mapping[str, Any]
-    read_input: Callable[[str], Any]
-    chunks: dict[str, Tensor] = field(default_factory=dict)
-    emits: list[tuple[str, Any]] = field(default_factory=list)
-    sends: list[tuple[Any, Any]] = field(default_factory=list)
-
-    def input(self, name: str) -> Any:
-        return self.read_input(name)
-
-    def emit(self, output: str, value: Any) -> None:
-        self.emits.append((output, value))
-
-    def send(self, target: Any, value: Any) -> None:
-        self.sends.append((target, value))

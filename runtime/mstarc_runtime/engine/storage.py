@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mstarc_runtime.engine.batch import Job, StepBatch
+from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.dtypes import torch_dtype
+from mstarc_runtime.engine.job import Job
 from mstarc_runtime.streaming.counts import LazyCounts, Slots
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mstarc_runtime.engine.batch import Job, StepBatch
+from mstarc_runtime.engine.batch import StepBatch
+from mstarc_runtime.engine.job import Job
 from mstarc_runtime.streaming.counts import LazyCounts, Slots
 
 

@@ -16,8 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mstarc_runtime.engine.batch import Job, StepBatch
+from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.dtypes import torch_dtype
+from mstarc_runtime.engine.job import Job
 from mstarc_runtime.plan_api import Cut, Maybe, Policy
 from mstarc_runtime.streaming.chunks import NEVER, Chunk, Cutter
 from mstarc_runtime.streaming.counts import Slots
