@@ -1,0 +1,139 @@
+"""The routes, and what stands around them: limits of bodies, failures as answers.
+
+`app_of` gives an ASGI application. Each route is a function of (request, service) that raises
+`RuntimeFailure`; here it becomes a status and JSON, and is counted.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mstarc_runtime.errors import RuntimeFailure, did_you_mean
+from mstarc_runtime.server import chat, facts, generate, speech, transcriptions
+from mstarc_runtime.server.body import wrong
+from mstarc_runtime.server.refusals import refusal
+from mstarc_runtime.server.service import Service
+from mstarc_runtime.server.streaming import ClientLeft
+
+Answer = Callable[[Request, Service], Awaitable[Response]]
+Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
+_CLIENT_LEFT = 499
+
+POSTS: tuple[tuple[str, Answer], ...] = (
+    (chat.ROUTE, chat.chat),
+    (speech.ROUTE, speech.speech),
+    (transcriptions.ROUTE, transcriptions.transcribe),
+    (generate.ROUTE, generate.generate),
+)
+GETS: tuple[tuple[str, Answer], ...] = (
+    ("/v1/models", facts.models),
+    ("/v1/models/{name}", facts.one_model),
+    ("/health", facts.health),
+    ("/ready", facts.ready),
+    ("/metrics", facts.metrics),
+    ("/debug/held", facts.held),
+    ("/openapi.json", facts.api),
+    ("/docs", facts.api_page),
+)
+
+
+class BodyTooLarge(Exception):
+    """More bytes came than a body may have."""
+
+
+class BodyLimit:
+    """Lets no more of a body in than `most_bytes`, whatever its head says."""
+
+    def __init__(self, app: ASGIApp, most_bytes: int) -> None:
+        self._app = app
+        self._most_bytes = most_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        came = 0
+
+        async def limited() -> Message:
+            nonlocal came
+            message = await receive()
+            if message["type"] == "http.request":
+                came += len(message.get("body", b""))
+                if came > self._most_bytes:
+                    raise BodyTooLarge
+            return message
+
+        await self._app(scope, limited if scope["type"] == "http" else receive, send)
+
+
+def app_of(service: Service, lifespan: Lifespan) -> Starlette:
+    """The application that serves a plan."""
+
+    def endpoint(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+        async def answered(request: Request) -> Response:
+            return await answer(request, service)
+
+        return answered
+
+    def limited(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+        async def answered(request: Request) -> Response:
+            length = request.headers.get("content-length", "")
+            if length.isdecimal() and int(length) > service.limits.body_bytes:
+                raise BodyTooLarge
+            return await answer(request, service)
+
+        return answered
+
+    async def failed(_: Request, failure: Exception) -> Response:
+        assert isinstance(failure, RuntimeFailure)
+        service.metrics.refusals.labels(failure.code).inc()
+        return refusal(failure, retry_after_s=service.retry_after_s)
+
+    async def too_large(_: Request, __: Exception) -> Response:
+        most = service.limits.body_bytes
+        service.metrics.refusals.labels("MS9217").inc()
+        said = wrong(f"the body has more than {most / 1e6:.0f} MB", "`--max-body-mb` says how much")
+        return refusal(said, status=413)
+
+    async def left(_: Request, __: Exception) -> Response:
+        return Response(status_code=_CLIENT_LEFT)
+
+    async def not_there(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return JSONResponse({"error": _no_route(request, error)}, error.status_code, error.headers)
+
+    return Starlette(
+        routes=[
+            *(Route(path, limited(answer), methods=["POST"]) for path, answer in POSTS),
+            *(Route(path, endpoint(answer), methods=["GET"]) for path, answer in GETS),
+        ],
+        middleware=[Middleware(BodyLimit, most_bytes=service.limits.body_bytes)],
+        exception_handlers={
+            RuntimeFailure: failed,
+            BodyTooLarge: too_large,
+            ClientLeft: left,
+            HTTPException: not_there,
+        },
+        lifespan=lifespan,
+    )
+
+
+def _no_route(request: Request, error: HTTPException) -> dict[str, Any]:
+    path = request.url.path
+    known = [route for route, _ in (*POSTS, *GETS)]
+    said = f"`{path}` is not asked with {request.method}"
+    if error.status_code == 404:
+        said = f"there is no `{path}`"
+    return {
+        "message": "; ".join([said, *did_you_mean(path, known)]),
+        "type": "not_found_error",
+        "param": None,
+        "code": str(error.status_code),
+        "notes": [f"there is {', '.join(f'`{route}`' for route in known)}"],
+        "helps": did_you_mean(path, known),
+    }

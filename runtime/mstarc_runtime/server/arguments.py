@@ -1,0 +1,72 @@
+"""The words of `mstarc serve` → its options."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from mstarc_runtime.arguments import Parser, add_run_options, parse_words
+
+
+def parse_serve(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options that are given, and the others' defaults. Fails with MS9010."""
+    parser = Parser(prog="mstarc serve", description="Serve a plan over HTTP.", allow_abbrev=False)
+    parser.add_argument("plan", type=Path, nargs="?", help="the folder that `mstarc compile` wrote")
+    parser.add_argument("--placement", metavar="NAME", help="where it runs, e.g. `cpu` or `2xcpu`")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="the address to listen on (this machine alone)"
+    )
+    parser.add_argument("--port", type=_port, default=8000, help="0 takes a free one")
+    parser.add_argument(
+        "--queue",
+        type=_count,
+        default=64,
+        metavar="N",
+        help="requests that may wait for a slot; more are answered with 429",
+    )
+    parser.add_argument(
+        "--max-body-mb", type=_size, default=64, metavar="MB", help="of a request's body"
+    )
+    parser.add_argument(
+        "--max-unread-mb",
+        type=_size,
+        default=64,
+        metavar="MB",
+        help="of an answer that its client has not taken; above it the request ends",
+    )
+    parser.add_argument(
+        "--drain-timeout",
+        type=_count,
+        default=30,
+        metavar="SECONDS",
+        help="how long requests may go on after SIGTERM",
+    )
+    add_run_options(parser)
+    return parse_words(parser, list(arguments))
+
+
+def _port(text: str) -> int:
+    number = _whole(text)
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a port")
+    return number
+
+
+def _count(text: str) -> int:
+    number = _whole(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"`{text}` is less than 0")
+    return number
+
+
+def _size(text: str) -> int:
+    number = _whole(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"`{text}` is less than 1")
+    return number
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a whole number") from error

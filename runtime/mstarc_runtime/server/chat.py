@@ -1,0 +1,241 @@
+"""`/v1/chat/completions`: messages in, a reply as text and sound out, whole or as events.
+
+Fields of the request that are not the route's own are options of the spec, by their names there.
+`max_completion_tokens` is the spec's `max_tokens`, and `audio.voice` its `voice`.
+"""
+
+import base64
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from mstarc_runtime.request import Asked, PreparedRequest, prepare_read
+from mstarc_runtime.server import body as fields
+from mstarc_runtime.server.abilities import Abilities, cannot
+from mstarc_runtime.server.inputs import Given, inputs_of
+from mstarc_runtime.server.live import Live, Sound, Text
+from mstarc_runtime.server.models import check_model
+from mstarc_runtime.server.service import Service
+from mstarc_runtime.server.sound_formats import encoded, formats, pcm
+from mstarc_runtime.server.streaming import DONE, Pieces, event, streamed_events, unless_gone
+
+ROUTE: Final = "/v1/chat/completions"
+FIELDS: Final = (
+    *("model", "messages", "stream", "stream_options", "modalities", "audio"),
+    *("max_completion_tokens", "n", "user"),
+)
+_MEDIA: Final = {"image_url": "image", "video_url": "video"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chat:
+    """What a request asks for."""
+
+    prepared: PreparedRequest
+    wants_text: bool
+    sound_format: str | None
+    is_streamed: bool
+    with_usage: bool
+    id: str = field(default_factory=lambda: f"chatcmpl-{uuid.uuid4().hex}")
+    made_s: int = field(default_factory=lambda: int(time.time()))
+
+
+async def chat(request: Request, service: Service) -> Response:
+    """Answers messages. Fails with MS9210 … MS9218."""
+    if not service.abilities.can_chat:
+        why = "it takes messages and replies with text"
+        raise cannot(service.plan, ROUTE, why)
+    content = fields.read_object(await request.body())
+    service.check_ready()
+    asked = await run_in_threadpool(_read, service, content)
+    live = service.submit(asked.prepared, ROUTE)
+    end = service.ender(live)
+    if asked.is_streamed:
+        return await streamed_events(request, _chunks(service, live, asked), end=end)
+    return await unless_gone(request, _completion(service, live, asked), end)
+
+
+def _read(service: Service, content: Mapping[str, Any]) -> _Chat:
+    abilities = service.abilities
+    options = fields.options_in(content, FIELDS, abilities.options, "a chat completion")
+    check_model(service.plan, content)
+    if fields.field(content, "n", "whole number", 1) != 1:
+        raise fields.wrong("`n` is 1 here: ask several times for several answers")
+    longest = fields.field(content, "max_completion_tokens", "whole number")
+    if longest is not None:
+        options["max_tokens"] = longest
+    wanted = fields.field(content, "modalities", "list", ["text"])
+    for kind in wanted:
+        if kind not in ("text", "audio"):
+            raise fields.wrong(f"`modalities` can't have {fields.shown(kind)}")
+    if not wanted:
+        raise fields.wrong("`modalities` is empty")
+    is_streamed = fields.field(content, "stream", "true or false", False)
+    form = _sound(service, content, options, is_streamed) if "audio" in wanted else None
+    streaming = fields.field(content, "stream_options", "object", {})
+    fields.check_fields(streaming, ("include_usage",), "`stream_options`")
+    given = read_messages(content)
+    outputs = [abilities.reply if "text" in wanted else None, abilities.sound if form else None]
+    prepared = prepare_read(
+        service.plan,
+        Asked(
+            options=fields.checked_options(options, service.plan.options),
+            wants=tuple(output.name for output in outputs if output is not None),
+            seed=options.get("seed"),
+        ),
+        inputs_of(abilities, given),
+    )
+    return _Chat(
+        prepared=prepared,
+        wants_text="text" in wanted,
+        sound_format=form,
+        is_streamed=is_streamed,
+        with_usage=fields.field(streaming, "include_usage", "true or false", False),
+    )
+
+
+def _sound(
+    service: Service, content: Mapping[str, Any], options: dict[str, Any], is_streamed: bool
+) -> str:
+    """The format of the sound; a voice becomes an option."""
+    if service.abilities.sound is None:
+        raise cannot(service.plan, ROUTE, "`modalities` has `audio`, and it makes no sound")
+    said = fields.field(content, "audio", "object", {})
+    fields.check_fields(said, ("format", "voice"), "`audio`")
+    read_voice(service.abilities, said, options)
+    if is_streamed:
+        return fields.choice(said, "format", ("pcm16", "pcm"), "pcm16")
+    known = ("pcm16", *formats())
+    return fields.choice(said, "format", known, "wav")
+
+
+def read_voice(abilities: Abilities, said: Mapping[str, Any], options: dict[str, Any]) -> None:
+    """`voice` as the spec's option; of a model without voices only `default`. Fails with MS9217."""
+    voice = fields.field(said, "voice", "text")
+    if voice is None:
+        return
+    if "voice" in abilities.options:
+        options["voice"] = voice
+    elif voice != "default":
+        raise fields.wrong("the model has one voice", "leave `voice` out, or say `default`")
+
+
+def read_messages(content: Mapping[str, Any]) -> list[Given]:
+    """The parts of all messages, in order. Fails with MS9217."""
+    messages = fields.field(content, "messages", "list", [])
+    if not messages:
+        raise fields.wrong("there are no `messages`")
+    given: list[Given] = []
+    for number, message in enumerate(messages):
+        where = f"message {number}"
+        if not isinstance(message, dict):
+            raise fields.wrong(f"{where} can't be {fields.shown(message)}", "it is an object")
+        fields.check_fields(message, ("role", "content", "name"), where)
+        roles = ("user", "system", "developer", "assistant")
+        role = fields.choice(message, "role", roles, "user")
+        role = "system" if role == "developer" else role
+        said = message.get("content")
+        if isinstance(said, str):
+            given.append(Given(kind="text", content=said, role=role))
+        elif isinstance(said, list) and said:
+            given += [_part(part, role, where) for part in said]
+        else:
+            raise fields.wrong(f"`content` of {where} can't be {fields.shown(said)}")
+    return given
+
+
+def _part(part: Any, role: str, where: str) -> Given:
+    if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+        raise fields.wrong(f"{where} has a part without a `type`: {fields.shown(part)}")
+    kind = part["type"]
+    known = ("text", "image_url", "video_url", "input_audio")
+    fields.choice(part, "type", known, "text")
+    if kind == "text":
+        fields.check_fields(part, ("type", "text"), f"a part of {where}")
+        return Given(kind="text", content=fields.field(part, "text", "text", ""), role=role)
+    inside = fields.field(part, kind, "object", {})
+    fields.check_fields(part, ("type", kind), f"a part of {where}")
+    if kind == "input_audio":
+        fields.check_fields(inside, ("data", "format"), f"`input_audio` of {where}")
+        content = fields.decoded(inside.get("data"), "input_audio.data")
+        return Given(kind="audio", content=content, role=role)
+    fields.check_fields(inside, ("url", "detail"), f"`{kind}` of {where}")
+    content = fields.decoded(inside.get("url"), f"{kind}.url")
+    return Given(kind=_MEDIA[kind], content=content, role=role)
+
+
+async def _completion(service: Service, live: Live, asked: _Chat) -> Response:
+    texts: list[str] = []
+    sounds: list[NDArray[np.float32]] = []
+    rate = 0
+    async with aclosing(service.events(live)) as events:
+        async for made in events:
+            if isinstance(made, Text):
+                texts.append(made.piece)
+            elif isinstance(made, Sound):
+                sounds.append(made.samples)
+                rate = made.rate
+    text = "".join(texts)
+    message: dict[str, Any] = {"role": "assistant", "content": text if asked.wants_text else None}
+    if asked.sound_format is not None:
+        form = asked.sound_format.removesuffix("16")
+        data = await run_in_threadpool(_file, sounds, rate, form)
+        message["audio"] = {"id": f"audio-{asked.id}", "data": data, "transcript": text}
+    return JSONResponse(
+        {
+            **_head(service, asked, "chat.completion"),
+            "choices": [
+                {"index": 0, "message": message, "finish_reason": _reason(live, asked)},
+            ],
+            "usage": {"completion_tokens": live.tokens},
+        }
+    )
+
+
+def _file(sounds: Sequence[NDArray[np.float32]], rate: int, form: str) -> str:
+    return base64.b64encode(encoded(sounds, rate or 24000, form)).decode()
+
+
+async def _chunks(service: Service, live: Live, asked: _Chat) -> Pieces:
+    head = _head(service, asked, "chat.completion.chunk")
+
+    def chunk(delta: Mapping[str, Any], reason: str | None = None) -> bytes:
+        return event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+
+    is_first = True
+    async with aclosing(service.events(live)) as events:
+        async for made in events:
+            if is_first:
+                yield chunk({"role": "assistant"})
+            is_first = False
+            if isinstance(made, Text):
+                delta: dict[str, Any] = {"content": made.piece}
+                if asked.sound_format is not None:
+                    delta["audio"] = {"id": f"audio-{asked.id}", "transcript": made.piece}
+                yield chunk(delta)
+            elif isinstance(made, Sound):
+                data = base64.b64encode(pcm(made.samples)).decode()
+                yield chunk({"audio": {"id": f"audio-{asked.id}", "data": data}})
+    yield chunk({}, _reason(live, asked))
+    if asked.with_usage:
+        yield event({**head, "choices": [], "usage": {"completion_tokens": live.tokens}})
+    yield DONE
+
+
+def _head(service: Service, asked: _Chat, kind: str) -> dict[str, Any]:
+    return {"id": asked.id, "object": kind, "created": asked.made_s, "model": service.plan.model}
+
+
+def _reason(live: Live, asked: _Chat) -> str:
+    """`length` where as many tokens came as the request allows."""
+    most = asked.prepared.options.get("max_tokens")
+    return "length" if most is not None and live.tokens >= most else "stop"

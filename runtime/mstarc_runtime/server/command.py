@@ -1,0 +1,151 @@
+"""`mstarc serve`: loads a plan, listens, and serves it until it is told to end.
+
+It listens from the start and takes requests when all ranks are ready. SIGTERM or Ctrl-C lets what
+runs come to its end, for `--drain-timeout` at most; a second one ends it at once. Exit status 0: it
+was told to end, and all processes are gone; 2: it could not start, or a rank was lost.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Sequence
+from types import FrameType
+
+import uvicorn
+from starlette.applications import Starlette
+
+from mstarc_runtime.command import run_settings, say
+from mstarc_runtime.errors import RuntimeFailure, render
+from mstarc_runtime.launch import launched
+from mstarc_runtime.loader import load_placement, load_plan, usual_placement
+from mstarc_runtime.server.app import app_of
+from mstarc_runtime.server.arguments import parse_serve
+from mstarc_runtime.server.ranks_thread import RanksThread, State
+from mstarc_runtime.server.service import Limits, Service
+from mstarc_runtime.weights.progress import progress_to
+
+_INTERRUPTED = 130
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_BACKLOG = 2048
+_MB = 1_000_000
+
+
+class _Server(uvicorn.Server):
+    """Ends when it is told to, and first says that it takes no more."""
+
+    service: Service | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit:
+            self.force_exit = True
+        elif self.service is not None:
+            self.service.is_draining = True
+            say(f"ending: {self.service.taken} requests go on, no more are taken")
+        self.should_exit = True
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serves and returns the exit status."""
+    try:
+        return _serve(sys.argv[1:] if arguments is None else arguments)
+    except RuntimeFailure as failure:
+        say(render(failure))
+        return 2
+
+
+def _serve(arguments: Sequence[str]) -> int:
+    options = parse_serve(arguments)
+    plan = load_plan(options.plan)
+    placement = load_placement(plan, options.placement or usual_placement(plan))
+    settings = run_settings(options, plan, placement)
+    listening = _listen(options.host, options.port)
+    host, port = listening.getsockname()[:2]
+
+    def changed(state: State) -> None:
+        if state == "ready":
+            say(f"{plan.model} on {placement.name}: at most {placement.max_requests} at once")
+        elif state == "lost" and ranks.failure is not None:
+            say(render(ranks.failure))
+        elif state == "ended":
+            # Without ranks there is nothing to serve.
+            server.should_exit = True
+
+    ranks = RanksThread(
+        lambda: launched(
+            plan,
+            placement,
+            settings=settings,
+            progress=progress_to(),
+            say=say,
+            start_timeout_s=options.start_timeout,
+        ),
+        on_change=changed,
+    )
+    limits = Limits(
+        queue=options.queue,
+        body_bytes=options.max_body_mb * _MB,
+        unread_bytes=options.max_unread_mb * _MB,
+    )
+    service = Service(plan, placement, ranks, limits)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        ranks.start()
+        shown = f"[{host}]" if ":" in host else host
+        say(f"listening on http://{shown}:{port}")
+        yield
+
+    server = _Server(
+        uvicorn.Config(
+            app_of(service, lifespan),
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=options.drain_timeout,
+        )
+    )
+    server.service = service
+    was_lost = False
+    with listening:
+        signal.signal(signal.SIGHUP, server.handle_exit)
+        server.run(sockets=[listening])
+        was_lost = ranks.failure is not None
+    return _end(ranks, was_lost=was_lost)
+
+
+def _end(ranks: RanksThread, *, was_lost: bool) -> int:
+    """Ends the ranks; the exit status."""
+    # Nothing may stop what cleans up.
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
+    if ranks.state == "starting":
+        # Weights that are being loaded can't be interrupted. Ranks that are processes see that
+        # their parent is gone, end, and remove their sockets.
+        say("interrupted while weights were loaded")
+        os._exit(_INTERRUPTED)
+    already_ended = ranks.state == "ended"
+    ranks.stop()
+    if already_ended and ranks.failure is not None:
+        say(render(ranks.failure))
+    if was_lost:
+        return 2
+    say("ended: all requests are over, and all processes are gone")
+    return 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that listens. Fails with MS9312."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        return socket.create_server(
+            (str(address[0]), port), family=family, backlog=_BACKLOG, reuse_port=False
+        )
+    except OSError as error:
+        raise RuntimeFailure(
+            "MS9312",
+            f"`{host}` can't be listened on at port {port}",
+            notes=[f"the system says: {error.strerror}"],
+            helps=["`--port 0` takes a free port"],
+        ) from error

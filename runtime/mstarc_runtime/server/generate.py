@@ -1,0 +1,181 @@
+"""`/generate`: every input and output of the spec, by its own names.
+
+In: `{"inputs": {…}, "options": {…}, "wants": […], "seed": 1, "stream": false}`. Media are base64,
+an input of several parts is a list. Out: JSON with media in base64, `multipart/mixed` with the
+files themselves if that is accepted, or events that end with `[DONE]`.
+"""
+
+import base64
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from mstarc_runtime.loader import Declared
+from mstarc_runtime.request import Asked, PreparedRequest, prepare_read
+from mstarc_runtime.server import body as fields
+from mstarc_runtime.server.inputs import read_inputs
+from mstarc_runtime.server.live import Event, Live, Sound, Text, Value
+from mstarc_runtime.server.service import Service
+from mstarc_runtime.server.sound_formats import encoded, pcm
+from mstarc_runtime.server.streaming import (
+    DONE,
+    Pieces,
+    event,
+    streamed_events,
+    unless_gone,
+)
+
+ROUTE: Final = "/generate"
+FIELDS: Final = ("inputs", "options", "wants", "seed", "stream")
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Made:
+    """All that came of one output."""
+
+    texts: list[str] = field(default_factory=list)
+    sounds: list[NDArray[np.float32]] = field(default_factory=list)
+    rate: int = 0
+    arrays: list[NDArray[Any]] = field(default_factory=list)
+
+
+async def generate(request: Request, service: Service) -> Response:
+    """Runs the plan for its own inputs. Fails with MS9202 … MS9217."""
+    content = fields.read_object(await request.body())
+    service.check_ready()
+    prepared = await run_in_threadpool(_read, service, content)
+    is_streamed = fields.field(content, "stream", "true or false", False)
+    live = service.submit(prepared, ROUTE)
+    end = service.ender(live)
+    if is_streamed:
+        return await streamed_events(request, _events(service, live), end=end)
+    as_parts = "multipart/mixed" in request.headers.get("accept", "")
+    return await unless_gone(request, _whole(service, live, as_parts), end)
+
+
+def _read(service: Service, content: Mapping[str, Any]) -> PreparedRequest:
+    plan = service.plan
+    fields.check_fields(content, FIELDS, "a request")
+    given = fields.field(content, "inputs", "object", {})
+    fields.check_fields(given, [entry.name for entry in plan.inputs], "`inputs`")
+    options = fields.field(content, "options", "object", {})
+    wants = fields.field(content, "wants", "list", [])
+    if not all(isinstance(name, str) for name in wants):
+        raise fields.wrong("`wants` is a list of names of outputs")
+    return prepare_read(
+        plan,
+        Asked(
+            options=fields.checked_options(options, plan.options),
+            wants=tuple(wants),
+            seed=fields.field(content, "seed", "whole number"),
+        ),
+        read_inputs(plan.inputs, given),
+    )
+
+
+async def _whole(service: Service, live: Live, as_parts: bool) -> Response:
+    made: dict[str, _Made] = {}
+    async with aclosing(service.events(live)) as events:
+        async for each in events:
+            _keep(made.setdefault(each.output, _Made()), each)
+    types = {entry.name: entry for entry in service.plan.outputs}
+    usage = {"text_tokens": live.tokens}
+
+    def build() -> Response:
+        if as_parts:
+            return _multipart(made, types)
+        outputs = {name: _json(one, types[name]) for name, one in made.items()}
+        return JSONResponse({"model": service.plan.model, "outputs": outputs, "usage": usage})
+
+    return await run_in_threadpool(build)
+
+
+def _keep(made: _Made, each: Event) -> None:
+    if isinstance(each, Text):
+        made.texts.append(each.piece)
+    elif isinstance(each, Sound):
+        made.sounds.append(each.samples)
+        made.rate = each.rate
+    else:
+        made.arrays.append(each.array)
+
+
+def _json(made: _Made, declared: Declared) -> dict[str, Any]:
+    """An output's whole value."""
+    if made.texts:
+        return {"type": "text", "text": "".join(made.texts)}
+    if made.sounds:
+        data = base64.b64encode(encoded(made.sounds, made.rate, "wav")).decode()
+        return {"type": "audio", "format": "wav", "rate": made.rate, "data": data}
+    return {"type": declared.type, "values": [_array(one, declared) for one in made.arrays]}
+
+
+def _array(array: NDArray[Any], declared: Declared) -> dict[str, Any]:
+    """A picture as PNG, any other array as its bytes, little-endian, the last index fastest."""
+    if declared.type == "image":
+        return {"format": "png", "data": base64.b64encode(_png(array)).decode()}
+    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    data = base64.b64encode(plain.tobytes()).decode()
+    return {"dtype": array.dtype.name, "shape": list(array.shape), "data": data}
+
+
+def _png(array: NDArray[Any]) -> bytes:
+    # Here, because a plan without images needs no library for them.
+    from mstarc_runtime.media.images import png_bytes
+
+    return png_bytes(array)
+
+
+def _multipart(made: Mapping[str, _Made], types: Mapping[str, Declared]) -> Response:
+    """Each output's values as parts, named in Content-Disposition."""
+    boundary = uuid.uuid4().hex
+    pieces: list[bytes] = []
+    for name, one in made.items():
+        for kind, content in _files(one, types[name]):
+            head = (
+                f"--{boundary}\r\nContent-Type: {kind}\r\n"
+                f'Content-Disposition: attachment; name="{name}"\r\n'
+                f"Content-Length: {len(content)}\r\n\r\n"
+            )
+            pieces += [head.encode(), content, b"\r\n"]
+    pieces.append(f"--{boundary}--\r\n".encode())
+    return Response(b"".join(pieces), media_type=f"multipart/mixed; boundary={boundary}")
+
+
+def _files(made: _Made, declared: Declared) -> Sequence[tuple[str, bytes]]:
+    """(content type, bytes) of each value."""
+    if made.texts:
+        return [("text/plain; charset=utf-8", "".join(made.texts).encode())]
+    if made.sounds:
+        return [("audio/wav", encoded(made.sounds, made.rate, "wav"))]
+    if declared.type == "image":
+        return [("image/png", _png(array)) for array in made.arrays]
+    arrays = [_array(array, declared) for array in made.arrays]
+    return [("application/json", json.dumps(array).encode()) for array in arrays]
+
+
+async def _events(service: Service, live: Live) -> Pieces:
+    types = {entry.name: entry for entry in service.plan.outputs}
+    async with aclosing(service.events(live)) as events:
+        async for made in events:
+            yield event({"output": made.output, **_piece(made, types[made.output])})
+    yield event({"usage": {"text_tokens": live.tokens}})
+    yield DONE
+
+
+def _piece(made: Event, declared: Declared) -> dict[str, Any]:
+    if isinstance(made, Text):
+        return {"text": made.piece}
+    if isinstance(made, Value):
+        return {"value": _array(made.array, declared)}
+    data = base64.b64encode(pcm(made.samples)).decode()
+    return {"audio": data, "format": "pcm16", "rate": made.rate}

@@ -1,0 +1,58 @@
+"""A failure → the status and the JSON of an answer, in the shape that OpenAI's clients read."""
+
+from typing import Any
+
+from starlette.responses import JSONResponse
+
+from mstarc_runtime.errors import RuntimeFailure
+
+_STATUS = {
+    "MS9218": 404,
+    "MS9301": 503,
+    "MS9302": 503,
+    "MS9303": 503,
+    "MS9305": 503,
+    "MS9309": 400,
+    "MS9310": 429,
+    "MS9311": 503,
+    "MS9314": 503,
+}
+_TYPES = {
+    400: "invalid_request_error",
+    404: "not_found_error",
+    413: "invalid_request_error",
+    429: "rate_limit_error",
+    503: "service_unavailable_error",
+}
+
+
+def status_of(failure: RuntimeFailure) -> int:
+    """The status that says whose mistake it is. MS92xx are about what was asked."""
+    usual = 400 if failure.code.startswith("MS92") else 500
+    return _STATUS.get(failure.code, usual)
+
+
+def error_of(failure: RuntimeFailure, status: int | None = None) -> dict[str, Any]:
+    """The `error` of an answer. Its message is whole; notes and helps are also there alone."""
+    found = status_of(failure) if status is None else status
+    said = [failure.message, *failure.notes, *failure.helps]
+    return {
+        "message": "; ".join(said),
+        "type": _TYPES.get(found, "server_error"),
+        "param": None,
+        "code": failure.code,
+        "name": failure.name,
+        "notes": list(failure.notes),
+        "helps": list(failure.helps),
+    }
+
+
+def refusal(
+    failure: RuntimeFailure, *, status: int | None = None, retry_after_s: int | None = None
+) -> JSONResponse:
+    """The answer to a request that failed before it had one."""
+    found = status_of(failure) if status is None else status
+    headers = {}
+    if found in (429, 503):
+        headers["Retry-After"] = str(retry_after_s or 1)
+    return JSONResponse({"error": error_of(failure, found)}, found, headers)

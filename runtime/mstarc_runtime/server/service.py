@@ -1,0 +1,265 @@
+"""Lets requests in, follows them to their end, and knows how the ranks are.
+
+A request is taken if the ranks are ready and the queue has room: the plan's slots and `queue` more.
+What is taken is given back when the ranks have released it, whether it has ended, failed or been
+cancelled by a client that went away.
+"""
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mstarc_runtime.conductor import Conductor
+from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.loader import LoadedPlan, PlacementFacts
+from mstarc_runtime.messages import Frame, Told
+from mstarc_runtime.request import PreparedRequest
+from mstarc_runtime.server.abilities import abilities_of
+from mstarc_runtime.server.live import Event, Live, Sound
+from mstarc_runtime.server.metrics import Metrics
+from mstarc_runtime.server.ranks_thread import RanksThread
+
+_ASK_S = 2.0
+_LOOK_S = 0.01
+# How much the last request's time weighs in what the next one is told to wait.
+_WEIGHT = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """`queue` requests wait at most. Bytes of a request's body, and of an answer left unread."""
+
+    queue: int
+    body_bytes: int
+    unread_bytes: int
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Taken:
+    """What is noted of a request."""
+
+    route: str
+    began_s: float = field(default_factory=time.monotonic)
+
+
+class Service:
+    """A plan that is served. Everything is called in asyncio's thread."""
+
+    def __init__(
+        self, plan: LoadedPlan, placement: PlacementFacts, ranks: RanksThread, limits: Limits
+    ) -> None:
+        self.plan = plan
+        self.placement = placement
+        self.abilities = abilities_of(plan)
+        self.limits = limits
+        self.metrics = Metrics()
+        self.is_draining = False
+        self.began_s = time.time()
+        self._ranks = ranks
+        self._taken: dict[Live, _Taken] = {}
+        self._usual_s = 1.0
+        self._asking: asyncio.Task[dict[int, tuple[Told, Frame]]] | None = None
+
+    @property
+    def taken(self) -> int:
+        """Requests that are not over."""
+        return len(self._taken)
+
+    # Requests
+
+    def submit(self, prepared: PreparedRequest, route: str) -> Live:
+        """Takes a request. Fails with MS9213, MS9310, MS9314, or as a rank has."""
+        self.check_ready()
+        prepared.admit(self.plan)
+        if self.taken >= self.placement.max_requests + self.limits.queue:
+            raise RuntimeFailure(
+                "MS9310",
+                f"{self.taken} requests run or wait already",
+                helps=[f"try again in {self.retry_after_s} s"],
+            )
+        live = Live(
+            asyncio.get_running_loop(),
+            most_bytes=self.limits.unread_bytes,
+            give_up=self.cancel,
+            on_over=self._over,
+        )
+        self._taken[live] = _Taken(route=route)
+        self._count()
+
+        def start(conductor: Conductor) -> None:
+            try:
+                live.number = conductor.submit(prepared, live, on_tokens=live.count_tokens)
+            except RuntimeFailure as failure:
+                live.failed(failure)
+
+        self._ranks.call(start, live.failed)
+        return live
+
+    def cancel(self, live: Live) -> None:
+        """Ends a request early, from any thread. Harmless when it is over."""
+
+        def end(conductor: Conductor) -> None:
+            if live.number is not None:
+                conductor.cancel(live.number)
+
+        if not live.is_over:
+            self._ranks.call(end, lambda failure: None)
+
+    async def events(self, live: Live) -> AsyncGenerator[Event, None]:
+        """What a request makes. Whoever stops listening ends it. Raises its failure."""
+        taken = self._taken.get(live)
+        is_first = True
+        try:
+            async for event in live.events():
+                if is_first and taken is not None:
+                    seconds = time.monotonic() - taken.began_s
+                    self.metrics.first_output_s.labels(taken.route).observe(seconds)
+                is_first = False
+                if isinstance(event, Sound) and taken is not None:
+                    made_s = len(event.samples) / event.rate
+                    self.metrics.sound_s.labels(taken.route).inc(made_s)
+                yield event
+        finally:
+            self.cancel(live)
+
+    def ender(self, live: Live) -> Callable[[], None]:
+        """What ends a request if it is not over."""
+        return lambda: self.cancel(live)
+
+    @property
+    def retry_after_s(self) -> int:
+        """When a slot for one more request may be free."""
+        ahead = self.taken / max(1, self.placement.max_requests)
+        return max(1, min(60, math.ceil(self._usual_s * ahead)))
+
+    def _over(self, live: Live) -> None:
+        taken = self._taken.pop(live)
+        seconds = time.monotonic() - taken.began_s
+        outcome = "failed" if live.failure else "cancelled" if live.was_cancelled else "finished"
+        self.metrics.requests.labels(taken.route, outcome).inc()
+        self.metrics.tokens.labels(taken.route).inc(live.tokens)
+        if outcome == "finished":
+            self.metrics.request_s.labels(taken.route).observe(seconds)
+            self._usual_s += _WEIGHT * (seconds - self._usual_s)
+        self._count()
+
+    def _count(self) -> None:
+        running = min(self.taken, self.placement.max_requests)
+        self.metrics.running.set(running)
+        self.metrics.waiting.set(self.taken - running)
+
+    # The ranks
+
+    def check_ready(self) -> None:
+        """Fails with MS9314, or with what a rank has failed with."""
+        if self._ranks.failure is not None:
+            raise self._ranks.failure
+        if self.is_draining or self._ranks.state == "ended":
+            raise RuntimeFailure("MS9314", "the server is ending", helps=["ask another one"])
+        if self._ranks.state == "starting":
+            raise RuntimeFailure(
+                "MS9314", "the server is loading weights", helps=["`/ready` says when it is ready"]
+            )
+
+    @property
+    def state(self) -> str:
+        """starting, ready, draining, lost or ended."""
+        if self.is_draining and self._ranks.state == "ready":
+            return "draining"
+        return self._ranks.state
+
+    @property
+    def failure(self) -> RuntimeFailure | None:
+        return self._ranks.failure
+
+    async def ask_workers(self) -> dict[int, tuple[Told, Frame]]:
+        """What each worker says of itself; those are missing that do not answer in two seconds."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask())
+        return await asyncio.shield(self._asking)
+
+    async def held(self) -> dict[str, Any]:
+        """What requests hold: in the conductor, and in each worker."""
+        told = await self.ask_workers()
+        snapshot = await self._in_conductor(lambda conductor: conductor.snapshot())
+        workers = {str(process): json.loads(each.held) for process, (each, _) in told.items()}
+        return {"conductor": snapshot, "workers": workers}
+
+    async def workers(self) -> list[dict[str, Any]]:
+        """How each worker is: whether it answers, and what its requests hold."""
+        told = await self.ask_workers()
+        found = []
+        for facts in self.placement.processes:
+            said = told.get(facts.process)
+            entry: dict[str, Any] = {
+                "process": facts.process,
+                "rank": facts.rank,
+                "copy": facts.copy,
+                "device": self.placement.devices[facts.device],
+                "answers": said is not None,
+            }
+            if said is not None:
+                entry["requests"] = json.loads(said[0].held)["requests"]
+            found.append(entry)
+        return found
+
+    async def measure(self) -> None:
+        """Has the metrics tell what the workers say."""
+        told = await self.ask_workers()
+        self.metrics.workers.labels("answering").set(len(told))
+        self.metrics.workers.labels("silent").set(len(self.placement.processes) - len(told))
+        for process, (said, _) in told.items():
+            kv: Mapping[str, Mapping[str, int]] = json.loads(said.held)["kv"]
+            for node, cache in kv.items():
+                self.metrics.pages.labels(str(process), node).set(cache["used_pages"])
+            runs: dict[tuple[str, str], int] = {}
+            for tally in said.tallies:
+                key = (tally.step, "calls" if tally.reason else "graph")
+                runs[key] = runs.get(key, 0) + tally.runs
+            for (step, how), count in runs.items():
+                self.metrics.steps.labels(str(process), step, how).set(count)
+
+    async def _ask(self) -> dict[int, tuple[Told, Frame]]:
+        if self._ranks.state != "ready":
+            return {}
+
+        def ask(conductor: Conductor) -> bool:
+            conductor.ask(with_trace=False)
+            return True
+
+        def told(conductor: Conductor) -> dict[int, tuple[Told, Frame]]:
+            return dict(conductor.told)
+
+        deadline = time.monotonic() + _ASK_S
+        await self._in_conductor(ask, _ASK_S)
+        found: dict[int, tuple[Told, Frame]] = {}
+        while len(found) < len(self.placement.processes) and time.monotonic() < deadline:
+            await asyncio.sleep(_LOOK_S)
+            found = await self._in_conductor(told, _ASK_S) or {}
+        return found
+
+    async def _in_conductor(self, job: Any, timeout_s: float = _ASK_S) -> Any:
+        """What a job in the ranks' thread gives; None if it can't be done in time."""
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[Any] = loop.create_future()
+
+        def settle(value: Any) -> None:
+            if not result.done():
+                result.set_result(value)
+
+        def do(conductor: Conductor) -> None:
+            loop.call_soon_threadsafe(settle, job(conductor))
+
+        self._ranks.call(do, lambda failure: _settle_later(loop, settle))
+        try:
+            return await asyncio.wait_for(result, timeout_s)
+        except TimeoutError:
+            return None
+
+
+def _settle_later(loop: asyncio.AbstractEventLoop, settle: Any) -> None:
+    loop.call_soon_threadsafe(settle, None)

@@ -1,0 +1,145 @@
+"""Answers that are sent while they are made, and what happens when their client leaves.
+
+A failure before the first piece is an ordinary refusal. After it, a stream of events tells the
+failure as its last event, without `[DONE]`; a stream of bytes is cut off, so that no client takes
+it for whole.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.server.refusals import error_of
+
+DONE = b"data: [DONE]\n\n"
+_EVENTS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-store",
+    "x-accel-buffering": "no",  # a proxy would keep events together
+}
+
+
+Pieces = AsyncGenerator[bytes, None]
+End = Callable[[], None]
+
+
+class ClientLeft(Exception):
+    """Nobody waits for the answer any more."""
+
+
+def event(content: Mapping[str, Any]) -> bytes:
+    """One server-sent event."""
+    return b"data: " + json.dumps(content, ensure_ascii=False).encode() + b"\n\n"
+
+
+async def gone(receive: Receive) -> None:
+    """Returns when the client has left. The body must have been read."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def unless_gone(request: Request, made: Coroutine[Any, Any, Response], end: End) -> Response:
+    """The response; `end` is called if it fails. Raises ClientLeft if nobody waits for it."""
+    making = asyncio.ensure_future(made)
+    watching = asyncio.ensure_future(gone(request.receive))
+    try:
+        await asyncio.wait({making, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if not making.done():
+            raise ClientLeft
+        return making.result()
+    except BaseException:
+        end()
+        raise
+    finally:
+        for task in (making, watching):
+            task.cancel()
+        await asyncio.wait({making, watching})
+
+
+class Stream(Response):
+    """Pieces that are sent as they come: `first` has been made, `rest` goes on after it.
+
+    `end` is called when no more is sent, for whatever reason. `on_failure` makes the last piece of
+    a failure; without it the answer is cut off.
+    """
+
+    def __init__(
+        self,
+        first: bytes,
+        rest: Pieces,
+        headers: Mapping[str, str],
+        *,
+        end: End,
+        on_failure: Callable[[RuntimeFailure], bytes] | None = None,
+    ) -> None:
+        self.status_code = 200
+        self.background = None
+        self._first = first
+        self._rest = rest
+        self._end = end
+        self._on_failure = on_failure
+        self.init_headers(headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        sending = asyncio.ensure_future(self._send(send))
+        watching = asyncio.ensure_future(gone(receive))
+        try:
+            await asyncio.wait({sending, watching}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._end()
+            watching.cancel()
+            sending.cancel()
+            await asyncio.wait({sending, watching})
+        if not sending.cancelled() and (error := sending.exception()) is not None:
+            raise error
+
+    async def _send(self, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        async with aclosing(self._rest) as rest:
+            try:
+                await send(_part(self._first))
+                async for piece in rest:
+                    await send(_part(piece))
+            except RuntimeFailure as failure:
+                if self._on_failure is None:
+                    return  # not complete, and so the connection is closed
+                await send(_part(self._on_failure(failure)))
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def streamed(
+    request: Request,
+    pieces: Pieces,
+    headers: Mapping[str, str],
+    *,
+    end: End,
+    on_failure: Callable[[RuntimeFailure], bytes] | None = None,
+) -> Response:
+    """A stream whose first piece there is: until then a failure is a refusal with its status."""
+
+    async def begin() -> Response:
+        first = await anext(pieces, b"")
+        return Stream(first, pieces, headers, end=end, on_failure=on_failure)
+
+    return await unless_gone(request, begin(), end)
+
+
+async def streamed_events(request: Request, pieces: Pieces, *, end: End) -> Response:
+    """A stream of server-sent events. `pieces` ends with what says that all is whole."""
+
+    def failed(failure: RuntimeFailure) -> bytes:
+        return event({"error": error_of(failure)})
+
+    return await streamed(request, pieces, _EVENTS, end=end, on_failure=failed)
+
+
+def _part(piece: bytes) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": piece, "more_body": True}
