@@ -19,7 +19,7 @@ help: ## List the targets
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[run,demo,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[run,serve,demo,dev]"
 	touch $@
 
 demo: $(READY) ## Ask the spoken question in examples/ and write the spoken answer to build/answer/

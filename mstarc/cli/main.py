@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "lint": "report what is wrong in specs, and write nothing",
         "check": "compare a plan's files with their digests",
         "run": "execute a plan",
+        "serve": "answer requests over HTTP with a plan",
         "bench": "put load on plans and servers, or measure a plan's ops",
         "new": "write a spec to start from",
         "explain": "say what a code means",

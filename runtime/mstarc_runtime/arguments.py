@@ -15,7 +15,9 @@ from mstarc_schedule.batching import DEFAULT_TILE_ROWS
 _HELP = "`mstarc run --help` shows what can be asked"
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
+    """Fails with MS9010 in place of ending the process."""
+
     def error(self, message: str) -> NoReturn:
         said = re.sub(r"^argument (\S+): ", r"`\1`: ", message.replace("'", "`"))
         raise RuntimeFailure("MS9010", said, helps=[_HELP])
@@ -23,9 +25,13 @@ class _Parser(argparse.ArgumentParser):
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """The options that are given, and the others' defaults. Fails with MS9010."""
-    parser = _parser()
     given = list(arguments)
-    options, unknown = parser.parse_known_args(given[1:] if given[:1] == ["run"] else given)
+    return parse_words(_parser(), given[1:] if given[:1] == ["run"] else given)
+
+
+def parse_words(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
+    """The options of a parser to which `add_run_options` has added. Fails with MS9010."""
+    options, unknown = parser.parse_known_args(given)
     if unknown:
         raise _unknown(unknown[0], re.findall(r"--[a-z-]+", parser.format_usage()))
     if options.plan is None:
@@ -68,7 +74,7 @@ def _unknown(word: str, options: Sequence[str]) -> RuntimeFailure:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="mstarc run", description="Execute a plan.", allow_abbrev=False)
+    parser = Parser(prog="mstarc run", description="Execute a plan.", allow_abbrev=False)
     parser.add_argument("plan", type=Path, nargs="?", help="the folder that `mstarc compile` wrote")
     parser.add_argument("--placement", metavar="NAME", help="where it runs, e.g. `cpu` or `2xcpu`")
     parser.add_argument("--request", type=Path, metavar="FILE", help="a JSON file of requests")
@@ -97,6 +103,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--seed", type=int, metavar="N", help="what random draws depend on (0 unless given)"
     )
+    add_run_options(parser)
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="a timeline of the run, for Perfetto or Chrome"
+    )
+    return parser
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """The words that say how ranks run, whoever asks them."""
     parser.add_argument(
         "--deterministic",
         action=argparse.BooleanOptionalAction,
@@ -140,13 +155,9 @@ def _parser() -> argparse.ArgumentParser:
         help="do not start if a region would be run call by call at any size",
     )
     parser.add_argument(
-        "--trace", type=Path, metavar="FILE", help="a timeline of the run, for Perfetto or Chrome"
-    )
-    parser.add_argument(
         "--start-timeout",
         type=float,
         default=START_TIMEOUT_S,
         metavar="SECONDS",
         help="how long ranks may take to load",
     )
-    return parser

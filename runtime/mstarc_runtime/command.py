@@ -82,23 +82,7 @@ def _run(options: argparse.Namespace) -> int:
         one.admit(plan)  # what can't be taken is said before weights are loaded
         for note in one.notes:
             say(f"note: {note}")
-    sources = dict(name_and_value(text, "--weights") for text in options.weights)
-    for name in sources:
-        plan.check_node(name)
-    for region in options.eager:
-        placement.check_region(region)
-    settings = RunSettings(
-        cache_dir=read_settings().cache_dir,
-        deterministic=options.deterministic,
-        threads=options.threads,
-        tile_rows=options.tile_rows,
-        high_water_mark=options.high_water_mark,
-        sources=sources,
-        buckets=options.buckets,
-        eager=options.eager,
-        require_graphs=options.require_graphs,
-        trace=options.trace is not None,
-    )
+    settings = run_settings(options, plan, placement, trace=options.trace is not None)
     for note in bucket_notes(options.buckets, placement.max_requests):
         say(note)
     targets = _targets(plan, prepared, options.out)
@@ -117,6 +101,29 @@ def _run(options: argparse.Namespace) -> int:
         status = _answer(ranks, prepared, targets, images)
         tell_how_it_ran(ranks, options.trace, say)
         return status
+
+
+def run_settings(
+    options: argparse.Namespace, plan: LoadedPlan, placement: PlacementFacts, *, trace: bool = False
+) -> RunSettings:
+    """What words of the command line say of how ranks run. Fails with MS9001 or MS9010."""
+    sources = dict(name_and_value(text, "--weights") for text in options.weights)
+    for name in sources:
+        plan.check_node(name)
+    for region in options.eager:
+        placement.check_region(region)
+    return RunSettings(
+        cache_dir=read_settings().cache_dir,
+        deterministic=options.deterministic,
+        threads=options.threads,
+        tile_rows=options.tile_rows,
+        high_water_mark=options.high_water_mark,
+        sources=sources,
+        buckets=options.buckets,
+        eager=options.eager,
+        require_graphs=options.require_graphs,
+        trace=trace,
+    )
 
 
 def _answer(
@@ -250,4 +257,4 @@ def _say_what_it_serves(plan: LoadedPlan, placement: PlacementFacts) -> None:
     line("outputs", [f"{o.name}: {o.type}" for o in plan.outputs])
     line("options", [f"{o.name}: {o.type} = {o.default!r}" for o in plan.options])
     say("Give a request with `--input NAME=VALUE` or `--request FILE` to run it once.")
-    say("Serving over HTTP is not part of this version.")
+    say("`mstarc serve` takes requests over HTTP.")

@@ -9,7 +9,7 @@ a rank has sent for it has come by then.
 
 import heapq
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -71,6 +71,8 @@ class ActiveRequest:
     prepared: PreparedRequest
     admission: Admission
     listener: Listener
+    # Told how many tokens of texts have come.
+    on_tokens: Callable[[int], None] | None = None
     slot: int = -1
     machines: set[str] = field(default_factory=set)
     # The process of each rank, and the processes that have not released the request.
@@ -123,8 +125,17 @@ class Conductor:
         """Requests that are not over."""
         return len(self._by_number)
 
-    def submit(self, prepared: PreparedRequest, listener: Listener) -> int:
-        """Takes a request; its number. Fails with MS9213, MS9310, or as a rank has before."""
+    def submit(
+        self,
+        prepared: PreparedRequest,
+        listener: Listener,
+        *,
+        on_tokens: Callable[[int], None] | None = None,
+    ) -> int:
+        """Takes a request; its number. Fails with MS9213, MS9310, or as a rank has before.
+
+        `on_tokens` is told how many tokens have come, of outputs that become text.
+        """
         if self.broken is not None:
             raise self.broken
         admission = prepared.admit(self.plan)
@@ -138,7 +149,11 @@ class Conductor:
                 "MS9310", f"{len(self._waiting)} requests wait already", helps=["try again later"]
             )
         request = ActiveRequest(
-            number=self._next_number, prepared=prepared, admission=admission, listener=listener
+            number=self._next_number,
+            prepared=prepared,
+            admission=admission,
+            listener=listener,
+            on_tokens=on_tokens,
         )
         self._next_number += 1
         self._by_number[request.number] = request
@@ -290,7 +305,10 @@ class Conductor:
         output = self._outputs[name]
         if output.via is not None:
             tokens = request.tokens.setdefault(name, deque())
-            tokens.extend(np.atleast_1d(np.asarray(value)).tolist())
+            came = np.atleast_1d(np.asarray(value)).tolist()
+            tokens.extend(came)
+            if request.on_tokens is not None:
+                request.on_tokens(len(came))
             self._read_tokens(request)
             return
         self._hand_over(request, output, value)

@@ -127,6 +127,12 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
     CatalogueRow(code="MS9215", name="unknown-output", summary="a plan makes no such output"),
     CatalogueRow(code="MS9216", name="bad-input", summary="an input is of another kind"),
     CatalogueRow(
+        code="MS9217", name="bad-http-request", summary="a request over HTTP can't be understood"
+    ),
+    CatalogueRow(
+        code="MS9218", name="model-cannot", summary="a model can't do what a route is for"
+    ),
+    CatalogueRow(
         code="MS9301", name="worker-died", summary="a worker process ended while it was needed"
     ),
     CatalogueRow(
@@ -156,6 +162,17 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
     ),
     CatalogueRow(
         code="MS9311", name="group-lost", summary="a rank that holds a part of a node failed"
+    ),
+    CatalogueRow(code="MS9312", name="address-taken", summary="an address can't be listened on"),
+    CatalogueRow(
+        code="MS9313",
+        name="client-too-slow",
+        summary="a client leaves too much of its answer unread",
+    ),
+    CatalogueRow(
+        code="MS9314",
+        name="not-serving",
+        summary="a server is starting or ending and takes nothing",
     ),
 )
 

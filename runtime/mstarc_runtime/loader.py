@@ -23,13 +23,17 @@ PLAN_FILE = "plan.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """An input, output or option, as plan.json has it. `via`: (node, op) of an output's text."""
+    """An input, output or option, as plan.json has it. `via`: (node, op) of an output's text.
+
+    `domain` is what an option may be: ("range", least, most) or ("set", value, …); None is any.
+    """
 
     name: str
     type: str
     optional: bool = False
     default: Any = None
     via: tuple[str, str] | None = None
+    domain: tuple[Any, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,13 +236,14 @@ def load_rank(plan: LoadedPlan, placement: str, name: str) -> tuple[type[Rank], 
 
 
 def _declared(entry: Mapping[str, Any]) -> Declared:
-    via = entry.get("via")
+    via, domain = entry.get("via"), entry.get("domain")
     return Declared(
         name=entry["name"],
         type=entry["type"],
         optional=bool(entry.get("optional", False)),
         default=entry.get("default"),
         via=None if via is None else (via[0], via[1]),
+        domain=None if domain is None else tuple(domain),
     )
 
 

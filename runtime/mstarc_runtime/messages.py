@@ -98,11 +98,15 @@ class Tally(msgspec.Struct, array_like=True):
 
 
 class Told(msgspec.Struct, tag="told", array_like=True, frozen=True):
-    """What a process has run. `start_s` are parts of its start; a frame has its trace, as JSON."""
+    """What a process has run. `start_s` are parts of its start; a frame has its trace, as JSON.
+
+    `held` is what requests hold there, as JSON.
+    """
 
     process: int
     tallies: tuple[Tally, ...]
     start_s: dict[str, float]
+    held: str
 
 
 class Ready(msgspec.Struct, tag="ready", array_like=True, frozen=True):

@@ -79,8 +79,20 @@ def read_request_file(path: Path) -> list[Asked]:
 def prepare(plan: LoadedPlan, asked: Asked, *, seed: int | None = None) -> PreparedRequest:
     """Reads the inputs and checks every name. Fails with MS9201 … MS9216."""
     inputs, notes = _read_inputs(plan, asked)
+    return prepare_read(plan, asked, inputs, notes=notes, seed=seed)
+
+
+def prepare_read(
+    plan: LoadedPlan,
+    asked: Asked,
+    inputs: Mapping[str, Any],
+    *,
+    notes: Sequence[str] = (),
+    seed: int | None = None,
+) -> PreparedRequest:
+    """A request whose inputs are read; checks options and outputs. Fails with MS9212 … MS9215."""
     options = {
-        name: _option(_find(plan.options, name, "MS9212", "option"), value)
+        name: _option(find_declared(plan.options, name, "MS9212", "option"), value)
         for name, value in asked.options.items()
     }
     chosen = seed if seed is not None else asked.seed
@@ -88,7 +100,7 @@ def prepare(plan: LoadedPlan, asked: Asked, *, seed: int | None = None) -> Prepa
     if chosen is not None and is_declared and "seed" not in options:
         options["seed"] = chosen
     for name in asked.wants:
-        _find(plan.outputs, name, "MS9215", "output")
+        find_declared(plan.outputs, name, "MS9215", "output")
     wants = frozenset(asked.wants or (out.name for out in plan.outputs if not out.optional))
     return PreparedRequest(
         name=asked.name,
@@ -145,7 +157,7 @@ def _read_inputs(plan: LoadedPlan, asked: Asked) -> tuple[dict[str, Any], list[s
     inputs: dict[str, Any] = {}
     notes: list[str] = []
     for name, given in asked.inputs.items():
-        declared = _find(plan.inputs, name, "MS9210", "input")
+        declared = find_declared(plan.inputs, name, "MS9210", "input")
         inputs[name], said = read_given(declared, given, asked.folder)
         notes.extend(said)
     for declared in plan.inputs:
@@ -196,7 +208,8 @@ def _number(given: Any) -> int | float | None:
     return None
 
 
-def _find(declared: Sequence[Declared], name: str, code: str, what: str) -> Declared:
+def find_declared(declared: Sequence[Declared], name: str, code: str, what: str) -> Declared:
+    """The input, output or option of this name. Fails with `code` and the nearest names."""
     for entry in declared:
         if entry.name == name:
             return entry

@@ -14,7 +14,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, cast
 
 import torch
@@ -322,7 +322,8 @@ class Worker:
                 raise AssertionError(f"a rank got a message of a conductor: {other}")
 
     def _tell(self, with_trace: bool) -> None:
-        told = Told(self.plan.process, self.coverage.so_far(), self.start_s)
+        held = json.dumps(self.snapshot(), default=_plain)
+        told = Told(self.plan.process, self.coverage.so_far(), self.start_s, held)
         spans = self.trace.all_spans() if with_trace and self.trace is not None else []
         self.mailbox.send(CONDUCTOR, told, (json.dumps(spans).encode(),))
 
@@ -444,3 +445,10 @@ def describe(
     last = traceback.extract_tb(error.__traceback__)[-1:]
     at = tuple(f"raised at {frame.filename}:{frame.lineno}" for frame in last)
     return RuntimeFailure("MS9304", message, notes=(*where, *at))
+
+
+def _plain(count: Any) -> Any:
+    """What JSON does not know in a snapshot: a record of counts, or a count of numpy's."""
+    if is_dataclass(count) and not isinstance(count, type):
+        return asdict(count)
+    return int(count)

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import BinaryIO, Final, Self
 
 import numpy as np
 import torch
@@ -35,11 +35,18 @@ def read_audio(path: Path, rate: int | None) -> tuple[Audio, tuple[str, ...]]:
     Fails with MS9201 (missing, unreadable), MS9202 (no sound), MS9203 (empty) or MS9205 (samples
     that are no numbers).
     """
+    _check_readable(path)
+    return decode_audio(path, str(path), path.name, rate)
+
+
+def decode_audio(
+    source: Path | BinaryIO, path: str, name: str, rate: int | None
+) -> tuple[Audio, tuple[str, ...]]:
+    """As `read_audio`, of a file or of its content; failures call it `path`, notes `name`."""
     import soundfile
 
-    _check_readable(path)
     try:
-        samples, found_rate = soundfile.read(path, dtype="float32", always_2d=True)
+        samples, found_rate = soundfile.read(source, dtype="float32", always_2d=True)
     except soundfile.LibsndfileError as error:
         raise RuntimeFailure(
             "MS9202",
@@ -54,14 +61,14 @@ def read_audio(path: Path, rate: int | None) -> tuple[Audio, tuple[str, ...]]:
     notes = []
     channels = samples.shape[1]
     if channels > 1:
-        notes.append(f"`{path.name}`: {channels} channels were mixed to one")
+        notes.append(f"`{name}`: {channels} channels were mixed to one")
     mono = np.ascontiguousarray(samples.mean(axis=1, dtype=np.float32))
     if rate is None:
         rate = found_rate
     if found_rate != rate:
-        notes.append(f"`{path.name}`: resampled from {found_rate} Hz to {rate} Hz")
+        notes.append(f"`{name}`: resampled from {found_rate} Hz to {rate} Hz")
     if np.abs(mono).max() < _SILENT_PEAK:
-        notes.append(f"`{path.name}`: the recording is silent")
+        notes.append(f"`{name}`: the recording is silent")
     return Audio(samples=resample(mono, found_rate, rate), rate=rate), tuple(notes)
 
 
