@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from mstarc.records import dataclass
 from mstarc.show.picture import Block
 
-LETTER = 7.0
-"""The width of a letter of the drawing's font, about."""
+LETTER = 7.25
+"""The width of a letter of the drawing's font; the widest of those that it names."""
 LEAF_HEIGHT = 26.0
 PAD = 12.0
 TITLE = 24.0

@@ -13,6 +13,7 @@ from mstarc.ir.graph import InputField, Loop, OptionField, Program
 from mstarc.ir.interpret import Part, Request
 from mstarc.ir.types import PartsType, ScalarType
 from mstarc.ir.walking import all_statements, subexpressions
+from mstarc.plan.words import spec_expr
 from mstarc.records import dataclass
 from mstarc.show.trace import Trace, run_trace
 
@@ -54,7 +55,7 @@ def toy_runs(program: Program) -> tuple[ToyRun, ...]:
                     for name, value in request.inputs.items()
                     if value is not None
                 ),
-                options=tuple((name, str(value)) for name, value in options.items()),
+                options=tuple((name, spec_expr(Const(value))) for name, value in options.items()),
                 trace=trace,
             )
         )

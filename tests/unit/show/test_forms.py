@@ -1,6 +1,7 @@
 """What every form shows of a model, and that a part can be shown by itself."""
 
 import re
+from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -141,3 +142,11 @@ def test_a_spec_with_mistakes_is_reported(
     spec.write_text("mstar 1\nmodel broken\nwalk w() { x = y }\n", encoding="utf-8")
     assert run_command(["show", str(spec), "--format", "concise"]) == 1
     assert "MS0207" in capsys.readouterr().out
+
+
+def test_letters_of_the_widest_font_stay_inside_their_boxes(orpheus: Program) -> None:
+    drawn = FORMS["svg"](picture(orpheus))
+    boxes = re.findall(r'width="(\d+)" height="26" rx="\d+"/>\s*<text[^>]*>([^<]*)<', drawn)
+    assert boxes
+    # DejaVu Sans Mono: 0.602 of 12 pixels.
+    assert all(0.602 * 12 * len(unescape(text)) + 24 <= int(width) for width, text in boxes)

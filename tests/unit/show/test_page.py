@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from mstarc.cli.main import run_command
+from mstarc.show.toy import toy_runs
+from tests.support.front_half import lowered
 from tests.support.golden import ROOT
 
 
@@ -60,3 +62,10 @@ def test_the_page_shows_the_whole_model(capsys: pytest.CaptureFixture[str]) -> N
     spec = str(ROOT / "specs/orpheus.mstar")
     assert run_command(["show", spec, "decode", "--as", "html"]) == 2
     assert "leave the name out" in capsys.readouterr().out
+
+
+def test_options_of_a_request_are_written_as_in_a_spec() -> None:
+    program = lowered((ROOT / "specs/bagel.mstar").read_text(encoding="utf-8"))
+    options = dict(toy_runs(program)[0].options)
+    assert options["think"] == "false"
+    assert options["renorm"] == '"global"'
