@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING
 
 from mstarc import __version__
 from mstarc.diagnostics import Diagnostic, DiagnosticSink
-from mstarc.given import front_sizes
-from mstarc.job import Job, job_of
 from mstarc.job import Outcome as Outcome
+from mstarc.job import job_of
 from mstarc.names import resolve
-from mstarc.options import DEPLOYED_KIND, CompileOptions
+from mstarc.options import CompileOptions
 from mstarc.records import dataclass
 from mstarc.source import SourceFile
 from mstarc.stages import (
     Given,
     check_what_was_read,
+    check_with_sizes,
     checked,
-    deployed,
     given_files,
     given_sizes,
     lowered,
     placeable,
+    placed_deployments,
     printed,
     report_unused,
     requests_of,
@@ -39,7 +39,6 @@ from mstarc.syntax.parser import parse
 from mstarc.typecheck import check as check_types
 
 if TYPE_CHECKING:
-    from mstarc.deployment import Deployment
     from mstarc.ir.graph import Program
     from mstarc.lint.select import Selection
     from mstarc.names import Resolved
@@ -139,10 +138,10 @@ def lint(
     if typed is None or job.sink.has_errors:
         return job.outcome()
     for file in sizes:
-        _lint_sizes(typed, file, job)
+        check_with_sizes(typed, file, job)
     if has_circle(typed):
         job.run("circles", report_circles, typed, job.sink)
-    read = _lint_deployments(typed, deployments, job)
+    read = placed_deployments(typed, deployments, job)
     if read is None:
         return job.outcome()
     context = RuleContext(source=spec, typed=typed, deployments=read)
@@ -359,71 +358,3 @@ def stage_names() -> tuple[str, ...]:
     from mstarc.passes.pipeline import pass_names
 
     return ("parse", "check", "lower", *pass_names(), "plan")
-
-
-# What linting looks at besides the spec
-
-
-def _lint_sizes(typed: "Typed", file: SourceFile, job: Job) -> None:
-    """Check types once more, with the values of a file of sizes."""
-    from mstarc.deployment.sizes import read_sizes
-
-    sizes = job.run("sizes", read_sizes, file, job.sink)
-    if sizes is not None:
-        resolved = typed.resolved
-        values = front_sizes(sizes, (), resolved, job.sink)
-        job.run("check", check_types, resolved, job.sink, values, before=typed)
-
-
-def _lint_deployments(
-    typed: "Typed", files: Sequence[SourceFile], job: "Job"
-) -> "tuple[Deployment, ...] | None":
-    """The deployments; none with errors. Each is placed, since most mistakes show only then."""
-    if not files:
-        return None if job.sink.has_errors else ()
-    from mstarc.deployment import read_deployment
-    from mstarc.lowering import lower
-    from mstarc.passes.context import PassContext
-    from mstarc.passes.pipeline import BEFORE_PLACEMENT
-
-    program = job.run("lower", lower, typed)
-    # The first passes are the same for all of them.
-    first = PassContext(sink=DiagnosticSink())
-    plain = run_passes(program, first, job, stop_after=BEFORE_PLACEMENT)
-    for found in first.sink.diagnostics:
-        job.sink.report(found)
-    if plain is None:
-        return None
-    read = []
-    for file in files:
-        # Each has a sink of its own: one that is wrong must not keep the next from being seen.
-        sink = DiagnosticSink()
-        deployment = job.run("deployment", read_deployment, file, sink)
-        if deployment is not None:
-            read.append(deployment)
-            own = _with_values(typed, plain, deployment, sink, job)
-            if own is not None:
-                context = PassContext(sink=sink, default_kind=DEPLOYED_KIND)
-                target = deployed(context, deployment, own, job)
-                begin = BEFORE_PLACEMENT if own is plain else None
-                run_passes(own, target, job, start_after=begin)
-        for found in sink.diagnostics:
-            job.sink.report(found)
-    return None if job.sink.has_errors else tuple(read)
-
-
-def _with_values(
-    typed: "Typed",
-    program: "Program",
-    deployment: "Deployment",
-    sink: DiagnosticSink,
-    job: Job,
-) -> "Program | None":
-    """The program with the values of a deployment's `model_kwargs` and variant; none if wrong."""
-    from mstarc.lowering import lower
-
-    values = front_sizes(None, (deployment,), typed.resolved, sink)
-    if values.variant is None and not values.config:
-        return None if sink.has_errors else program
-    own = job.run("check", check_types, typed.resolved, sink, values, before=typed)
-    return None if sink.has_errors else job.run("lower", lower, own)

@@ -16,7 +16,7 @@ from mstarc.diagnostics import DiagnosticSink, InternalError
 from mstarc.given import for_the_spec, front_sizes, with_variant
 from mstarc.job import Job
 from mstarc.names import resolve
-from mstarc.options import CompileOptions
+from mstarc.options import DEPLOYED_KIND, CompileOptions
 from mstarc.records import dataclass
 from mstarc.source import SourceFile
 from mstarc.syntax import ast
@@ -206,3 +206,71 @@ def deployed(
     assert job.tree is not None
     report_idle_settings(deployment, program, context.sink)
     return replace(context, deployment=for_the_spec(deployment, job.tree))
+
+
+# What linting looks at besides the spec
+
+
+def check_with_sizes(typed: "Typed", file: SourceFile, job: Job) -> None:
+    """Check types once more, with the values of a file of sizes."""
+    from mstarc.deployment.sizes import read_sizes
+
+    sizes = job.run("sizes", read_sizes, file, job.sink)
+    if sizes is not None:
+        resolved = typed.resolved
+        values = front_sizes(sizes, (), resolved, job.sink)
+        job.run("check", check_types, resolved, job.sink, values, before=typed)
+
+
+def placed_deployments(
+    typed: "Typed", files: Sequence[SourceFile], job: Job
+) -> "tuple[Deployment, ...] | None":
+    """The deployments; none with errors. Each is placed, since most mistakes show only then."""
+    if not files:
+        return None if job.sink.has_errors else ()
+    from mstarc.deployment import read_deployment
+    from mstarc.lowering import lower
+    from mstarc.passes.context import PassContext
+    from mstarc.passes.pipeline import BEFORE_PLACEMENT
+
+    program = job.run("lower", lower, typed)
+    # The first passes are the same for all of them.
+    first = PassContext(sink=DiagnosticSink())
+    plain = run_passes(program, first, job, stop_after=BEFORE_PLACEMENT)
+    for found in first.sink.diagnostics:
+        job.sink.report(found)
+    if plain is None:
+        return None
+    read = []
+    for file in files:
+        # Each has a sink of its own: one that is wrong must not keep the next from being seen.
+        sink = DiagnosticSink()
+        deployment = job.run("deployment", read_deployment, file, sink)
+        if deployment is not None:
+            read.append(deployment)
+            own = _with_values(typed, plain, deployment, sink, job)
+            if own is not None:
+                context = PassContext(sink=sink, default_kind=DEPLOYED_KIND)
+                target = deployed(context, deployment, own, job)
+                begin = BEFORE_PLACEMENT if own is plain else None
+                run_passes(own, target, job, start_after=begin)
+        for found in sink.diagnostics:
+            job.sink.report(found)
+    return None if job.sink.has_errors else tuple(read)
+
+
+def _with_values(
+    typed: "Typed",
+    program: "Program",
+    deployment: "Deployment",
+    sink: DiagnosticSink,
+    job: Job,
+) -> "Program | None":
+    """The program with the values of a deployment's `model_kwargs` and variant; none if wrong."""
+    from mstarc.lowering import lower
+
+    values = front_sizes(None, (deployment,), typed.resolved, sink)
+    if values.variant is None and not values.config:
+        return None if sink.has_errors else program
+    own = job.run("check", check_types, typed.resolved, sink, values, before=typed)
+    return None if sink.has_errors else job.run("lower", lower, own)
