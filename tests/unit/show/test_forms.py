@@ -149,4 +149,4 @@ def test_letters_of_the_widest_font_stay_inside_their_boxes(orpheus: Program) ->
     boxes = re.findall(r'width="(\d+)" height="26" rx="\d+"/>\s*<text[^>]*>([^<]*)<', drawn)
     assert boxes
     # DejaVu Sans Mono: 0.602 of 12 pixels.
-    assert all(0.602 * 12 * len(unescape(text)) + 24 <= int(width) for width, text in boxes)
+    assert all(0.602 * 12 * len(unescape(text)) + 23 <= int(width) for width, text in boxes)
