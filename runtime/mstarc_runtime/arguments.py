@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -52,6 +52,16 @@ def name_and_value(text: str, option: str) -> tuple[str, str]:
             "MS9010", f"`{option} {text}` is not of the form NAME=VALUE", helps=[_HELP]
         )
     return name, value
+
+
+def names_and_values(texts: Iterable[str], option: str) -> dict[str, str]:
+    """`NAME=VALUE` each, by name. Fails with MS9010, also where a name is given twice."""
+    found: dict[str, str] = {}
+    for name, value in (name_and_value(text, option) for text in texts):
+        if name in found:
+            raise RuntimeFailure("MS9010", f"`{option} {name}=…` is given twice", helps=[_HELP])
+        found[name] = value
+    return found
 
 
 def bucket_sizes(text: str) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from mstarc_runtime.answer import Answer, Target, TextPrinter, make_folder, summary
-from mstarc_runtime.arguments import name_and_value, parse_arguments
+from mstarc_runtime.arguments import names_and_values, parse_arguments
 from mstarc_runtime.assembly import RunSettings
 from mstarc_runtime.conductor import Conductor
 from mstarc_runtime.errors import RuntimeFailure, render
@@ -107,7 +107,7 @@ def run_settings(
     options: argparse.Namespace, plan: LoadedPlan, placement: PlacementFacts, *, trace: bool = False
 ) -> RunSettings:
     """What words of the command line say of how ranks run. Fails with MS9001 or MS9010."""
-    sources = dict(name_and_value(text, "--weights") for text in options.weights)
+    sources = names_and_values(options.weights, "--weights")
     for name in sources:
         plan.check_node(name)
     for region in options.eager:
@@ -176,11 +176,11 @@ def _canceller(conductor: Conductor, number: int) -> Callable[[RuntimeFailure], 
 
 
 def _asked(options: argparse.Namespace) -> list[Asked]:
-    inputs = {}
-    for text in options.input:
-        name, value = name_and_value(text, "--input")
-        inputs[name] = {"file": value[1:]} if value.startswith("@") else value
-    values = dict(name_and_value(text, "--option") for text in options.option)
+    inputs = {
+        name: {"file": value[1:]} if value.startswith("@") else value
+        for name, value in names_and_values(options.input, "--input").items()
+    }
+    values = names_and_values(options.option, "--option")
     if options.request is None:
         if not inputs:
             return []

@@ -41,6 +41,7 @@ CASES: dict[str, tuple[list[str], str, int, str]] = {
     "domain": (["--input", "prompt=hi", "--option", "temperature=9"], "MS9213", 1, "0.0 .. 2.0"),
     "output": (["--input", "prompt=hi", "--want", "speach"], "MS9215", 1, "`speech`"),
     "no file": (["--request", "nowhere.json"], "MS9201", 2, "nowhere.json"),
+    "twice": (["--input", "prompt=hi", "--input", "prompt=ho"], "MS9010", 2, "is given twice"),
     "form": (["--input", "prompt"], "MS9010", 2, "NAME=VALUE"),
     "flag": (["--placment", "cpu"], "MS9010", 2, "did you mean `--placement`"),
     "word": (["--input", "prompt=hi", "more"], "MS9010", 2, "`more` is one word too many"),
