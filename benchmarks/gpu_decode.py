@@ -26,8 +26,9 @@ from mstarc_runtime.engine.cuda_graph import CudaGraphExecutor
 from mstarc_runtime.engine.device_choices import choices_on
 from mstarc_runtime.engine.eager import EagerExecutor, Executor
 from mstarc_runtime.engine.host import InlinePool
+from mstarc_runtime.frames import Shape
 from mstarc_runtime.loader import load_placement, load_plan
-from mstarc_runtime.messages import Failed, Shape, Start
+from mstarc_runtime.messages import Failed, Start
 from mstarc_runtime.plan_api import DeviceStep, Rank
 from mstarc_runtime.transport.local import LocalMailbox, LocalNetwork
 from mstarc_runtime.transport.mailbox import CONDUCTOR, Parcel

@@ -37,16 +37,18 @@ from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.builder import RankBuilder, RankSettings
 from mstarc_runtime.engine.host import InlinePool
 from mstarc_runtime.engine.implementations import Implementations
+from mstarc_runtime.frames import Shape
 from mstarc_runtime.grouping import alone
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.step import StepRows
+from mstarc_runtime.live import RankPlan
 from mstarc_runtime.loader import load_placement, load_plan, load_rank
-from mstarc_runtime.messages import Shape, Start
+from mstarc_runtime.messages import Start
 from mstarc_runtime.plan_api import DeviceStep, Policy, Rank, Step
 from mstarc_runtime.transport.mailbox import Parcel
 from mstarc_runtime.transport.sockets import SocketMailbox
 from mstarc_runtime.weights.progress import progress_to
-from mstarc_runtime.worker import RankPlan, Worker
+from mstarc_runtime.worker import Worker
 from mstarc_schedule.batching import BatchPolicy
 
 REFERENCE = {1: (143, 354), 8: (701, 1612), 32: (2474, 5951), 64: (5193, 11180)}

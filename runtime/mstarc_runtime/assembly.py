@@ -20,13 +20,14 @@ from mstarc_runtime.engine.host import HostEngine, HostPool
 from mstarc_runtime.engine.implementations import Implementations
 from mstarc_runtime.engine.kv_cache import BackendMaker
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.live import RankPlan
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts, load_rank
 from mstarc_runtime.plan_api import DeviceStep, Step
 from mstarc_runtime.trace import HostTrace, TracedExecutor
 from mstarc_runtime.transport.collectives import ProcessGroup
 from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK, Mailbox
 from mstarc_runtime.weights.progress import Progress
-from mstarc_runtime.worker import RankPlan, Worker
+from mstarc_runtime.worker import Worker
 from mstarc_schedule.batching import DEFAULT_TILE_ROWS, BatchPolicy, default_policy
 
 DEFAULT_THREADS = 2

@@ -10,20 +10,19 @@ a rank has sent for it has come by then.
 import heapq
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mstarc_runtime.active import ActiveRequest, Listener
 from mstarc_runtime.copies import Copies
 from mstarc_runtime.engine.host import HostEngine, HostPool
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.frames import Frame, pack_value, tensor_of, unpack_value
 from mstarc_runtime.loader import Declared, LoadedPlan, PlacementFacts
 from mstarc_runtime.messages import (
     Broken,
     Failed,
-    Frame,
     HostOutput,
     Left,
     MachineDone,
@@ -36,55 +35,12 @@ from mstarc_runtime.messages import (
     Stop,
     Tell,
     Told,
-    pack_value,
-    tensor_of,
-    unpack_value,
 )
-from mstarc_runtime.plan_api import Admission, Audio
+from mstarc_runtime.plan_api import Audio
 from mstarc_runtime.request import PreparedRequest
 from mstarc_runtime.trace import RequestTrace
 from mstarc_runtime.transport.mailbox import Mailbox, Parcel
 from mstarc_schedule.admission import decide
-
-
-class Listener(Protocol):
-    """Who a request is done for."""
-
-    def text(self, output: str, piece: str) -> None: ...
-
-    def sound(self, output: str, samples: NDArray[np.float32], rate: int) -> None: ...
-
-    def value(self, output: str, value: Any) -> None: ...
-
-    def finished(self) -> None: ...
-
-    def failed(self, failure: RuntimeFailure) -> None: ...
-
-    def cancelled(self) -> None: ...
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class ActiveRequest:
-    """A request that waits for a slot or holds one."""
-
-    number: int
-    prepared: PreparedRequest
-    admission: Admission
-    listener: Listener
-    # Told how many tokens of texts have come.
-    on_tokens: Callable[[int], None] | None = None
-    slot: int = -1
-    machines: set[str] = field(default_factory=set)
-    # The process of each rank, and the processes that have not released the request.
-    where: Mapping[int, int] = field(default_factory=dict)
-    processes: set[int] = field(default_factory=set)
-    is_ending: bool = False
-    is_cancelled: bool = False
-    failure: RuntimeFailure | None = None
-    # Tokens that wait to become text, by output; None behind the last one ends the text.
-    tokens: dict[str, deque[Any]] = field(default_factory=dict)
-    is_reading: bool = False
-    ended: set[str] = field(default_factory=set)
 
 
 class Conductor:

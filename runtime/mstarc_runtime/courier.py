@@ -12,16 +12,8 @@ import torch
 from torch import Tensor
 
 from mstarc_runtime.engine.dtypes import dtype_name
-from mstarc_runtime.messages import (
-    Closed,
-    Items,
-    Marked,
-    Message,
-    Moved,
-    ReadTo,
-    tensor_frame,
-    tensor_of,
-)
+from mstarc_runtime.frames import tensor_frame, tensor_of
+from mstarc_runtime.messages import Closed, Items, Marked, Message, Moved, ReadTo
 from mstarc_runtime.streaming.ring import Ring
 from mstarc_runtime.transport.mailbox import Parcel
 

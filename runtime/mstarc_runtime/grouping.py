@@ -16,17 +16,9 @@ import numpy as np
 
 from mstarc_runtime.engine.mirroring import MirroredBatch, Notes
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.frames import Frame, pack_value, unpack_value
 from mstarc_runtime.layers.shard import WHOLE, Collectives, Shard
-from mstarc_runtime.messages import (
-    Frame,
-    Message,
-    NodeAction,
-    NodeActions,
-    Settle,
-    Settled,
-    pack_value,
-    unpack_value,
-)
+from mstarc_runtime.messages import Message, NodeAction, NodeActions, Settle, Settled
 from mstarc_runtime.transport.mailbox import Mailbox, Parcel
 
 # How long a member waits to hear that a call has failed on the others as well.

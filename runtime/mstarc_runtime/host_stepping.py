@@ -15,7 +15,8 @@ from mstarc_runtime.streaming.outbox import Outbox
 from mstarc_runtime.streaming.ring import Ring
 
 if TYPE_CHECKING:
-    from mstarc_runtime.worker import LiveRequest, Worker
+    from mstarc_runtime.live import LiveRequest
+    from mstarc_runtime.worker import Worker
 
 Targets = list[tuple[Ring | Outbox, int]]
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from mstarc_runtime.frames import Frame
 from mstarc_runtime.launch import Ranks, ask_ranks
-from mstarc_runtime.messages import Frame, Tally, Told
+from mstarc_runtime.messages import Tally, Told
 from mstarc_runtime.trace import Span
 from mstarc_runtime.trace_file import steady_shares, trace_of, write_trace
 

@@ -16,7 +16,8 @@ from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.dtypes import dtype_name
 from mstarc_runtime.engine.effects import Collected, Emitted, HandedOver, Reset, Sent, SentPacked
 from mstarc_runtime.engine.job import Job
-from mstarc_runtime.messages import HostOutput, OutputPart, StepOutput, pack_value, tensor_frame
+from mstarc_runtime.frames import pack_value, tensor_frame
+from mstarc_runtime.messages import HostOutput, OutputPart, StepOutput
 from mstarc_runtime.scheduler import Group
 from mstarc_runtime.streaming.counts import Slots
 from mstarc_runtime.streaming.outbox import Outbox

@@ -31,8 +31,9 @@ from mstarc_runtime.assembly import (
 from mstarc_runtime.conductor import Conductor
 from mstarc_runtime.engine.host import HostPool, ThreadPool
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.frames import Frame
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts
-from mstarc_runtime.messages import Frame, Told
+from mstarc_runtime.messages import Told
 from mstarc_runtime.settings import rank_environ
 from mstarc_runtime.trace import RequestTrace
 from mstarc_runtime.transport.local import LocalNetwork

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mstarc_runtime.engine.travel import Luggage, pick_up, put_down
+from mstarc_runtime.frames import Frame, Shape, pack_value, unpack_value
 from mstarc_runtime.kvcache.errors import ContextError, OutOfPages
-from mstarc_runtime.messages import Frame, Moved, Shape, Travelling, pack_value, unpack_value
+from mstarc_runtime.messages import Moved, Travelling
 from mstarc_runtime.plan_api import HopStep
 from mstarc_runtime.streaming.outbox import Outbox
 from mstarc_runtime.streaming.ring import Ring

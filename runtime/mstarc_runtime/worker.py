@@ -11,10 +11,9 @@ means for streams between ranks (courier).
 
 import json
 import time
-import traceback
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
+from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
 from typing import Any, cast
 
 import torch
@@ -24,10 +23,10 @@ from mstarc_runtime.engine.builder import RankBuilder, RankParts, TorchOps
 from mstarc_runtime.engine.coverage import Coverage
 from mstarc_runtime.engine.eager import Executor
 from mstarc_runtime.engine.host import HostPool
-from mstarc_runtime.engine.travel import Luggage
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.frames import unpack_value
 from mstarc_runtime.grouping import Connect, Groups
-from mstarc_runtime.kvcache.errors import ContextFull
+from mstarc_runtime.live import LiveRequest, RankPlan
 from mstarc_runtime.messages import (
     Closed,
     Failed,
@@ -46,12 +45,12 @@ from mstarc_runtime.messages import (
     Stop,
     Tell,
     Told,
-    unpack_value,
 )
 from mstarc_runtime.moves import Mover
-from mstarc_runtime.plan_api import Builder, DeviceStep, HostStep, Rank, Step
+from mstarc_runtime.plan_api import Builder, DeviceStep, HostStep
 from mstarc_runtime.routing import Router
 from mstarc_runtime.scheduler import Scheduler
+from mstarc_runtime.step_failures import describe
 from mstarc_runtime.stepping import Stepper
 from mstarc_runtime.trace import HostTrace
 from mstarc_runtime.transport.mailbox import CONDUCTOR, Mailbox, Parcel
@@ -63,47 +62,6 @@ from mstarc_schedule.batching import BatchPolicy
 _STARVE_TURNS = 8
 _STARVE_TURNS_AMONG_RANKS = 3000
 _AWAIT_S = 0.05
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class LiveRequest:
-    """A request that holds a slot on this rank.
-
-    `sent`, `marks` and `left` are what its machines that came from other ranks have brought along:
-    items and marks sent to streams, passes left of loops. A machine that moves on takes them with
-    it, and so it does the contexts in `passing`, of nodes that are not here. `where` gives the
-    process of each rank.
-    """
-
-    slot: int
-    request: int
-    where: Mapping[int, int]
-    bounds: Mapping[str, int]
-    options: Mapping[str, Any]
-    inputs: Mapping[str, Any]
-    sent: dict[str, int] = field(default_factory=dict)
-    marks: dict[str, int] = field(default_factory=dict)
-    left: dict[str, int] = field(default_factory=dict)
-    passing: list[tuple[str, Luggage]] = field(default_factory=list)
-    jobs: int = 0
-    is_ending: bool = False
-    is_released: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankPlan:
-    """What a rank runs: its module's class and steps, and the plan's facts about streams."""
-
-    rank: int
-    process: int
-    rank_class: type[Rank]
-    steps: Sequence[Step]
-    slots: int
-    spec: str
-    is_alone: bool
-    producers: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    # The process of each rank of the same copy, itself included: those of its groups.
-    peers: Mapping[int, int] = field(default_factory=dict)
 
 
 class Worker:
@@ -416,35 +374,6 @@ class Worker:
             ),
             None,
         )
-
-
-def describe(
-    error: BaseException, step: DeviceStep | HostStep | None, plan: RankPlan
-) -> RuntimeFailure:
-    """What ended a request, and where: in which step, of which node, on which line."""
-    where: tuple[str, ...] = ()
-    if step is not None:
-        nodes = step.nodes if isinstance(step, DeviceStep) else (step.node,)
-        names = ", ".join(f"`{node}`" for node in nodes)
-        where = (
-            f"in step `{step.name}`, node {names}, on rank {plan.rank}",
-            f"{plan.spec}:{step.line}",
-        )
-    if isinstance(error, RuntimeFailure):
-        notes = (*error.notes, *where)
-        return RuntimeFailure(error.code, error.message, notes=notes, helps=error.helps)
-    if isinstance(error, ContextFull):
-        return RuntimeFailure(
-            "MS9309",
-            f"a request needs {error.rows} rows of context `{error.context}`",
-            notes=(f"a request may hold {error.limit}", *where),
-            helps=["ask for less, or compile for a deployment with a greater `max_seq_len`"],
-        )
-    name = type(error).__name__
-    message = f"step `{step.name}` failed: {name}: {error}" if step else f"{name}: {error}"
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    at = tuple(f"raised at {frame.filename}:{frame.lineno}" for frame in last)
-    return RuntimeFailure("MS9304", message, notes=(*where, *at))
 
 
 def _plain(count: Any) -> Any:

@@ -24,6 +24,7 @@ from mstarc_runtime.engine.host import HostEngine, InlinePool
 from mstarc_runtime.engine.implementations import Implementations
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.layers.shard import Collectives
+from mstarc_runtime.live import RankPlan
 from mstarc_runtime.loader import (
     Declared,
     GroupFacts,
@@ -38,7 +39,7 @@ from mstarc_runtime.request import PreparedRequest
 from mstarc_runtime.transport.local import LocalNetwork
 from mstarc_runtime.transport.mailbox import CONDUCTOR, HIGH_WATER_MARK
 from mstarc_runtime.weights.progress import PlainProgress
-from mstarc_runtime.worker import RankPlan, Worker
+from mstarc_runtime.worker import Worker
 from mstarc_schedule.batching import BatchPolicy
 from tests.support.threaded_group import ThreadedGroup
 

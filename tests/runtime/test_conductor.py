@@ -9,6 +9,7 @@ import pytest
 from mstarc_runtime.conductor import Conductor
 from mstarc_runtime.engine.host import HostEngine, InlinePool
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.frames import pack_value
 from mstarc_runtime.loader import (
     Declared,
     LoadedPlan,
@@ -16,7 +17,7 @@ from mstarc_runtime.loader import (
     PlacementFacts,
     ProcessFacts,
 )
-from mstarc_runtime.messages import HostOutput, MachineDone, Released, pack_value
+from mstarc_runtime.messages import HostOutput, MachineDone, Released
 from mstarc_runtime.plan_api import Admission
 from mstarc_runtime.request import PreparedRequest
 from mstarc_runtime.transport.local import LocalNetwork

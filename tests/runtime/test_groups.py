@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from mstarc_runtime import grouping
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.frames import pack_value, unpack_value
 from mstarc_runtime.grouping import GroupLost
 from mstarc_runtime.layers.shard import WHOLE, Shard
-from mstarc_runtime.messages import pack_value, unpack_value
 from mstarc_runtime.plan_api import Admission, Builder, Maybe, Rank, Step, Weights
 from tests.runtime.rig import Collected, Rig
 from tests.runtime.test_ranks import (

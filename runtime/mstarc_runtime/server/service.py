@@ -15,8 +15,9 @@ from typing import Any
 
 from mstarc_runtime.conductor import Conductor
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.frames import Frame
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts
-from mstarc_runtime.messages import Frame, Told
+from mstarc_runtime.messages import Told
 from mstarc_runtime.request import PreparedRequest
 from mstarc_runtime.server.abilities import abilities_of
 from mstarc_runtime.server.live import Event, Live, Sound

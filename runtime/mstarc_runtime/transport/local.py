@@ -5,7 +5,8 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from mstarc_runtime.messages import Frame, Message
+from mstarc_runtime.frames import Frame
+from mstarc_runtime.messages import Message
 from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK, Parcel
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from mstarc_runtime.messages import Frame, Message
+from mstarc_runtime.frames import Frame
+from mstarc_runtime.messages import Message
 
 CONDUCTOR = -1
 HIGH_WATER_MARK = 1000

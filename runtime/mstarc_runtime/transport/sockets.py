@@ -14,7 +14,8 @@ from pathlib import Path
 
 import zmq
 
-from mstarc_runtime.messages import Frame, Message, decode, encode
+from mstarc_runtime.frames import Frame
+from mstarc_runtime.messages import Message, decode, encode
 from mstarc_runtime.transport.mailbox import CONDUCTOR, HIGH_WATER_MARK, Parcel
 
 # A look at an empty inbox costs several µs; a rank that is busy looks this often.

@@ -1,0 +1,53 @@
+"""Requests that are not over, as the conductor sees them, and who they are done for."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.plan_api import Admission
+from mstarc_runtime.request import PreparedRequest
+
+
+class Listener(Protocol):
+    """Who a request is done for."""
+
+    def text(self, output: str, piece: str) -> None: ...
+
+    def sound(self, output: str, samples: NDArray[np.float32], rate: int) -> None: ...
+
+    def value(self, output: str, value: Any) -> None: ...
+
+    def finished(self) -> None: ...
+
+    def failed(self, failure: RuntimeFailure) -> None: ...
+
+    def cancelled(self) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class ActiveRequest:
+    """A request that waits for a slot or holds one."""
+
+    number: int
+    prepared: PreparedRequest
+    admission: Admission
+    listener: Listener
+    # Told how many tokens of texts have come.
+    on_tokens: Callable[[int], None] | None = None
+    slot: int = -1
+    machines: set[str] = field(default_factory=set)
+    # The process of each rank, and the processes that have not released the request.
+    where: Mapping[int, int] = field(default_factory=dict)
+    processes: set[int] = field(default_factory=set)
+    is_ending: bool = False
+    is_cancelled: bool = False
+    failure: RuntimeFailure | None = None
+    # Tokens that wait to become text, by output; None behind the last one ends the text.
+    tokens: dict[str, deque[Any]] = field(default_factory=dict)
+    is_reading: bool = False
+    ended: set[str] = field(default_factory=set)
