@@ -8,7 +8,7 @@ import pytest
 from tests.support.golden import ROOT
 
 CODE_FOLDERS = ("mstarc", "runtime", "tests", "benchmarks")
-MOST_LINES = 600
+MOST_LINES = 400
 EMPTY_NAMES = {"base_utils", "common", "helper", "helpers", "misc", "util", "utils"}
 
 
