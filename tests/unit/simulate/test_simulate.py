@@ -178,6 +178,30 @@ def test_two_copies_serve_twice_as_many() -> None:
     assert two.ranks[0].busy == pytest.approx(two.ranks[1].busy, rel=0.05)
 
 
+def test_a_group_keeps_all_its_devices_busy() -> None:
+    """The steps of a node that two devices hold take both, and half as long by the profile."""
+    cut = SPEC.replace('weights "talk" size 0.001 GB\n  kv', "shards tensor\n  kv").replace(
+        "heads = 1", "heads = 2"
+    )
+    layout = APART.replace("2xClock", "3xClock").replace(
+        "{node_names: [lm], ranks: [0]}", "{node_names: [lm], ranks: [0, 1], tp_size: 2}"
+    )
+    layout = layout.replace("ranks: [1]}", "ranks: [2]}")
+    options = CompileOptions(
+        deployments=(source("d.yaml", layout),),
+        kinds=source("kinds.yaml", KINDS),
+        profile=source("profile.yaml", PROFILE.replace("BATCHES", BATCHES)),
+    )
+    mix = source("mix.yaml", "requests:\n  - {rows: 8, options: {length: 32}}\n")
+    found = driver.simulate_program(
+        source("talk.mstar", cut), options, mix, rate=1.0, seconds=60.0, burst=1
+    )
+    assert isinstance(found, Simulated), found
+    busy = {use.device: use.busy for use in found.ranks}
+    assert busy[0] == pytest.approx(busy[1])
+    assert busy[2] < busy[0]
+
+
 def test_passes_are_drawn_and_never_more_than_the_bound() -> None:
     few = simulated(APART, "{rows: 8, passes: {decode: 2}, options: {length: 64}}", burst=1)
     bounded = simulated(APART, "{rows: 8, passes: {decode: 60}, options: {length: 2}}", burst=1)
