@@ -12,7 +12,7 @@ from typing import Any
 from mstarc_runtime.frames import Frame
 from mstarc_runtime.launch import Ranks, ask_ranks
 from mstarc_runtime.messages import Tally, Told
-from mstarc_runtime.trace import Span
+from mstarc_runtime.trace import LEFT_OUT, Span
 from mstarc_runtime.trace_file import steady_shares, trace_of, write_trace
 
 Say = Callable[[str], None]
@@ -82,14 +82,19 @@ def keep_trace(ranks: Ranks, told: Sequence[tuple[Told, Frame]], path: Path) -> 
     """Writes the trace; what is to be said of it. Fails with MS9002 or MS9003."""
     requests = ranks.conductor.trace
     assert requests is not None, "the ranks keep no trace"
-    facts = {facts.process: str(facts) for facts in ranks.conductor.placement.processes}
+    names = {facts.process: str(facts) for facts in ranks.conductor.placement.processes}
     spans: dict[str, Sequence[Span]] = {
-        facts[each.process]: [tuple(span) for span in json.loads(bytes(frame))]
+        names[each.process]: [tuple(span) for span in json.loads(bytes(frame))]
         for each, frame in told
     }
     write_trace(path, trace_of(spans, requests))
     lines = [f"wrote {path}"]
     for name, found in spans.items():
+        lines += [
+            f"{name}: {facts['spans']} further spans were left out"
+            for _, what, _, _, facts in found[-1:]
+            if what == LEFT_OUT
+        ]
         lines += [
             f"{name}: device busy {busy.share:.1%} of {busy.wall_ns / 1e9:.2f} s "
             f"in steady decode with {busy.requests} at once"

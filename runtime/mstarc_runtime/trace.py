@@ -28,6 +28,7 @@ Span = tuple[str, str, int, int, dict[str, Any]]
 
 # Beyond these a trace is too large for its viewer.
 MOST_SPANS = 500_000
+LEFT_OUT = "left out"
 
 
 class HostTrace:
@@ -60,7 +61,9 @@ class HostTrace:
 
     def all_spans(self) -> list[Span]:
         self.finish()
-        return self.spans
+        if not self.left_out:
+            return self.spans
+        return [*self.spans, ("host", LEFT_OUT, time.monotonic_ns(), 0, {"spans": self.left_out})]
 
     def add(self, row: Row, name: str, begun: int, ended: int, **facts: Any) -> None:
         if len(self.spans) >= MOST_SPANS:

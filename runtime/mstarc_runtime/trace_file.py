@@ -6,6 +6,7 @@ in to the first output and from there to the end. Times begin with the first spa
 """
 
 import json
+from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -159,4 +160,11 @@ def _union(intervals: list[Interval]) -> list[Interval]:
 
 
 def _overlap(intervals: list[Interval], begin: int, end: int) -> int:
-    return sum(max(0, min(b, end) - max(a, begin)) for a, b in intervals)
+    """Of intervals that ascend and are apart."""
+    total = 0
+    for place in range(max(0, bisect(intervals, (begin, begin)) - 1), len(intervals)):
+        a, b = intervals[place]
+        if a >= end:
+            break
+        total += max(0, min(b, end) - max(a, begin))
+    return total

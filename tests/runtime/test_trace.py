@@ -64,6 +64,18 @@ def test_a_turn_in_which_nothing_was_done_leaves_nothing() -> None:
     assert length <= turn_length
 
 
+def test_a_trace_that_is_too_long_says_how_much_it_leaves_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mstarc_runtime.trace.MOST_SPANS", 2)
+    trace = HostTrace()
+    for number in range(5):
+        trace.add("host", str(number), number, number + 1)
+    *kept, (_, name, _, _, facts) = trace.all_spans()
+    assert [span[1] for span in kept] == ["0", "1"]
+    assert (name, facts) == ("left out", {"spans": 3})
+
+
 def test_machines_of_a_device_have_rows_of_their_own() -> None:
     spans: list[Span] = [device(0, 5), ("device", "vocoder.listen", 2, 9, {})]
     events = trace_of({"rank 0": spans}, requests())["traceEvents"]
