@@ -39,6 +39,7 @@ from mstarc.syntax.parser import parse
 from mstarc.typecheck import check as check_types
 
 if TYPE_CHECKING:
+    from mstarc.ir.decisions import Placement
     from mstarc.ir.graph import Program
     from mstarc.lint.select import Selection
     from mstarc.names import Resolved
@@ -287,10 +288,12 @@ def simulate_program(
     seconds: float,
     burst: int | None = None,
     seed: int = 0,
+    known: "Placement | None" = None,
 ) -> "Simulated | Outcome":
     """How a placement does under load, without running it: `rate` requests a second come.
 
-    With `burst` so many come at once instead, and all are waited for.
+    With `burst` so many come at once instead, and all are waited for. A `known` placement is taken
+    as it is.
     """
     from mstarc.analysis.placement.mixing import mix_of
     from mstarc.plan import build_plan
@@ -303,7 +306,7 @@ def simulate_program(
         return job.outcome()
     program, target = read
     mix = mix_of(program, kinds) if kinds else None
-    placed = run_passes(program, replace(target, mix=mix), job)
+    placed = run_passes(program, replace(target, mix=mix, placement=known), job)
     if placed is None or job.sink.has_errors:
         return job.outcome()
     plan = job.run("plan", build_plan, [placed], source, job.sink, version=__version__)

@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +20,9 @@ from mstarc.cli.settings import (
     sizes_option,
 )
 from mstarc.diagnostics import DiagnosticSink
+
+if TYPE_CHECKING:
+    from mstarc.ir.decisions import Placement
 
 
 @click.command("simulate")
@@ -75,6 +79,13 @@ def command(
         raise click.UsageError("one placement is simulated: give --placement once")
     sink = DiagnosticSink()
     attempt = f"simulate `{shown_path(what)}`"
+    known = None
+    if objective is None and not deployments:
+        known = _placement_of_plan(what, placements, sink)
+    if known is not None:
+        from mstarc.codegen.known import devices_of
+
+        placements = (devices_of(known),)
     inputs = placeable_inputs(
         what,
         placements,
@@ -97,6 +108,7 @@ def command(
         seconds=seconds,
         burst=burst,
         seed=seed,
+        known=known,
     )
     if isinstance(found, driver.Outcome):
         return print_report(combined_report(sink, [found], attempt), None)
@@ -104,3 +116,19 @@ def command(
 
     sys.stdout.write(result_json(found) if output_format == "json" else result_text(found))
     return EXIT_OK
+
+
+def _placement_of_plan(
+    what: Path, placements: tuple[str, ...], sink: DiagnosticSink
+) -> "Placement | None":
+    """The placement of a plan that has one of the name that is asked for, or only one."""
+    names = placements or tuple(
+        sorted(path.name for path in (what / "placements").glob("*") if path.is_dir())
+    )
+    file = what / "placements" / names[0] / "placement.json" if len(names) == 1 else None
+    if file is None or not file.is_file():
+        return None
+    from mstarc.codegen.known import placement_of
+
+    text = read_source(file, sink)
+    return None if text is None else placement_of(text.text)

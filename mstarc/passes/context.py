@@ -8,6 +8,7 @@ from mstarc.analysis.placement.problem import DEFAULT_OBJECTIVE, Objective
 from mstarc.deployment import CATALOG, Deployment, DeviceKind, Devices, device_kind
 from mstarc.deployment.profile import MeasuredProfile
 from mstarc.diagnostics import DiagnosticSink
+from mstarc.ir.decisions import Placement
 from mstarc.ir.graph import Program
 from mstarc.records import dataclass
 
@@ -18,9 +19,9 @@ class PassContext:
 
     `weight_bytes` are measured sizes by node, which go before declared ones, and `weight_sources`
     says how each was found. `kinds` are the devices that are known, `profile` is what was measured
-    of the program, `objective` is what automatic placement makes least and `mix` for
-    what requests. With `require_graphs` a device call that no capture region holds is an error. A
-    deployment that names no devices is placed on some of `default_kind`.
+    of the program, `objective` is what automatic placement makes least and `mix` for what requests;
+    with a `placement` nothing is searched. With `require_graphs` a device call that no capture
+    region holds is an error. A deployment without devices is placed on some of `default_kind`.
     """
 
     sink: DiagnosticSink
@@ -33,6 +34,7 @@ class PassContext:
     default_kind: str = "cpu"
     objective: Objective = DEFAULT_OBJECTIVE
     mix: Mix | None = None
+    placement: Placement | None = None
     require_graphs: bool = False
 
     def kind(self, name: str) -> DeviceKind:

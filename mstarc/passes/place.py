@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 def place(program: Program, context: PassContext) -> Program:
     """The program with its placement, and the ranks of each call."""
+    if context.placement is not None:
+        return placed_on(program, context.placement)
     devices = _devices(context)
     limits = limits_of(context.deployment, devices.kind)
     copies: tuple[Copy, ...]

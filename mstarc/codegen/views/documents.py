@@ -74,6 +74,17 @@ def placement_document(placed: PlacedPlan) -> dict[str, Any]:
         "max_requests": placement.max_requests,
         "max_tokens": placement.max_tokens,
         "nodes": _node_ranks(placed),
+        "assignments": [
+            {
+                "node": a.node,
+                "ranks": list(a.ranks),
+                "walks": list(a.walks),
+                "contexts": list(a.contexts),
+                "tp": a.tp,
+                "sp": a.sp,
+            }
+            for a in placement.assignments
+        ],
         "processes": _processes(placed),
         "groups": [
             {"node": a.node, "ranks": list(a.ranks), "tp": a.tp, "sp": a.sp}

@@ -271,6 +271,28 @@ def test_every_shipped_spec_is_simulated(spec: str) -> None:
     assert found.finished == 2
 
 
+def test_a_plan_is_simulated_as_it_was_placed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not as it would be placed now: by another objective, or by a file that is not at hand."""
+    spec = str(ROOT / "specs/orpheus.mstar")
+    mix = tmp_path / "mix.yaml"
+    mix.write_text("requests: [{passes: {decode: 20}, rows: 64}]\n", encoding="utf-8")
+    file = str(ROOT / "specs/deployments/orpheus_2replicas.yaml")
+    for name, words in (
+        ("2xH200", ["--placement", "2xH200", "--objective", "throughput"]),
+        ("orpheus_2replicas", ["--deployment", file]),
+    ):
+        plan = str(tmp_path / name)
+        assert run_command(["compile", spec, *words, "-o", plan]) == 0
+        capsys.readouterr()
+        asked = ["--burst", "4", "--requests", str(mix), "--format", "json"]
+        assert run_command(["simulate", plan, "--placement", name, *asked]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert answer["placement"] == name
+        assert max(use["copy"] for use in answer["ranks"]) == 1
+
+
 def test_a_thousand_devices_are_simulated_as_alike_parts() -> None:
     path = Path(ROOT / "specs/orpheus.mstar")
     options = CompileOptions(placements=("1024xH200",), objective="throughput")
