@@ -12,13 +12,7 @@ from math import ceil
 
 from mstarc.analysis.control import Point, control_path
 from mstarc.analysis.device_rows import STEP_ROWS, step_bytes
-from mstarc.analysis.lengths import (
-    DEFAULT_ROWS,
-    count_of,
-    expected_rows,
-    full_rows,
-    written_by,
-)
+from mstarc.analysis.lengths import DEFAULT_ROWS, count_of, expected_rows, full_rows, written_by
 from mstarc.analysis.memory import Limits
 from mstarc.analysis.op_costs import (
     Profile,

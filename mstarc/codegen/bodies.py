@@ -8,10 +8,7 @@ from mstarc.codegen.pyrepr import layout_call, pyrepr
 from mstarc.codegen.step_body import INDENT
 from mstarc.diagnostics import InternalError
 from mstarc.ir.exprs import Const, Expr, LoopIndex, Option, TableItem
-from mstarc.plan.actions import (
-    ClearContext,
-    ForkContext,
-)
+from mstarc.plan.actions import ClearContext, ForkContext
 from mstarc.plan.naming import attribute, identifier
 from mstarc.plan.plan import Constant, Grow, RankPlan, RunStep, Variable
 from mstarc.plan.signatures import Signatures

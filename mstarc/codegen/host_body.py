@@ -5,13 +5,7 @@ from typing import TYPE_CHECKING
 from mstarc.codegen.expressions import HostExprs
 from mstarc.codegen.pyrepr import layout_call, pyrepr
 from mstarc.codegen.step_body import INDENT, Body, Line
-from mstarc.plan.actions import (
-    Action,
-    CallOp,
-    EmitValue,
-    Move,
-    Read,
-)
+from mstarc.plan.actions import Action, CallOp, EmitValue, Move, Read
 from mstarc.plan.naming import attribute, identifier
 from mstarc.plan.plan import RunStep
 from mstarc.plan.words import type_text

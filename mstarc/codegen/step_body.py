@@ -4,11 +4,7 @@ from typing import TYPE_CHECKING
 
 from mstarc.codegen.pyrepr import LINE_LENGTH
 from mstarc.ir.types import Type
-from mstarc.plan.actions import (
-    Action,
-    Repeat,
-    definitions_of,
-)
+from mstarc.plan.actions import Action, Repeat, definitions_of
 from mstarc.plan.naming import identifier
 from mstarc.plan.plan import RunStep
 from mstarc.plan.step_facts import defined_in, used_in

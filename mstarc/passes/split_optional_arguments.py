@@ -37,21 +37,9 @@ from mstarc.ir.graph import (
     When,
 )
 from mstarc.ir.types import OptionalType
-from mstarc.ir.walking import (
-    Body,
-    definitions_of,
-    map_statements,
-    statements_of,
-    subexpressions,
-)
+from mstarc.ir.walking import Body, definitions_of, map_statements, statements_of, subexpressions
 from mstarc.passes.context import PassContext
-from mstarc.passes.optional_values import (
-    OptionalParameters,
-    Sites,
-    certain,
-    retyped,
-    without_value,
-)
+from mstarc.passes.optional_values import OptionalParameters, Sites, certain, retyped, without_value
 
 TRUE = Const(True)
 

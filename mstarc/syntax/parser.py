@@ -23,14 +23,7 @@ from mstarc.syntax.situation import Finding, Situation
 from mstarc.syntax.straight import parse_straight
 from mstarc.syntax.tables import END, Tables, load_tables
 from mstarc.syntax.terminals import begins_domain, mark_terminal
-from mstarc.syntax.tokens import (
-    END_OF_TEXT,
-    MARK,
-    NAME,
-    Token,
-    read_tokens,
-    string_value,
-)
+from mstarc.syntax.tokens import END_OF_TEXT, MARK, NAME, Token, read_tokens, string_value
 from mstarc.syntax.version import checked_start
 from mstarc.syntax.words import RESERVED
 
