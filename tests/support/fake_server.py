@@ -33,6 +33,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append((self.path, body))
+        self.server.was_asked.set()
         if body.get("model") == "unknown":
             self._refuse(404, {"error": {"message": "there is no such model"}})
             return
@@ -92,6 +93,7 @@ class FakeServer(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.was_asked = threading.Event()
 
     @property
     def url(self) -> str:

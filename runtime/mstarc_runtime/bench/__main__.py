@@ -8,6 +8,7 @@ not be measured.
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from mstarc_runtime.bench.ending import end_once
 from mstarc_runtime.bench.figures import figures_of
 from mstarc_runtime.bench.job import Job, job_of
 from mstarc_runtime.bench.picture import picture_of
@@ -25,6 +27,7 @@ from mstarc_runtime.bench.record import Record
 from mstarc_runtime.bench.table import print_table
 
 SCHEMA = 1
+INTERRUPTED = 130
 _PACKAGES = ("mstarc", "torch", "triton", "flashinfer-python", "numpy")
 
 
@@ -108,9 +111,10 @@ def _measured(content: Mapping[str, Any], index: int) -> dict[str, Any] | int:
         try:
             out, _ = process.communicate(json.dumps(content).encode())
         except KeyboardInterrupt:
-            # The signal went to it as well: it ends its ranks.
+            # A terminal tells all; anyone else has told only this process. It ends its ranks.
+            process.send_signal(signal.SIGINT)
             process.wait()
-            return 130
+            return INTERRUPTED
     if process.returncode:
         return process.returncode if process.returncode > 0 else 2
     found: dict[str, Any] = json.loads(out)
@@ -155,7 +159,8 @@ def _processor() -> str:
 
 
 if __name__ == "__main__":
+    end_once()
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)

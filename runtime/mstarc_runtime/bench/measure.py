@@ -5,7 +5,6 @@ only the loads are run. What people are told goes to stderr.
 """
 
 import json
-import signal
 import sys
 import tempfile
 import time
@@ -13,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mstarc_runtime.bench.ending import end_once
 from mstarc_runtime.bench.job import Job, Target, job_of
 from mstarc_runtime.bench.load import Service, run_load
 from mstarc_runtime.errors import RuntimeFailure, render
@@ -149,9 +149,7 @@ def _say(text: str) -> None:
 def main() -> int:
     """Measures the job's target whose number is the argument; the exit status."""
     prepare_environment()
-    # Whoever ends us, ranks and half files go first.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    end_once()  # ranks and half files go first
     # Whatever a library prints must not end up in the result.
     out, sys.stdout = sys.stdout, sys.stderr
     try:

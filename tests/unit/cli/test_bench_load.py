@@ -1,6 +1,10 @@
 """`mstarc bench` with a load: what it asks of whom, and that all of it is measured and kept."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +136,21 @@ def test_a_plan_that_cannot_be_run_is_said_by_the_runtime(
     assert run_command(words) == 2
     assert "MS9013" in capfd.readouterr().err
     assert not out.exists()
+
+
+def test_whoever_ends_the_command_ends_all_it_has_begun(tmp_path: Path) -> None:
+    out = tmp_path / "r.json"
+    with fake_server() as server:
+        words = [sys.executable, "-m", "mstarc", "bench", server.url, "--concurrency", "1"]
+        process = subprocess.Popen(
+            [*words, "--seconds", "600", "--out", str(out)],
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert server.was_asked.wait(60)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert not out.exists()
+    with pytest.raises(ProcessLookupError):  # nobody is left of its group
+        os.killpg(process.pid, 0)
