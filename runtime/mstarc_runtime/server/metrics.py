@@ -66,6 +66,13 @@ class Metrics:
             registry=registry,
         )
 
+        self.eager_fallbacks = Gauge(
+            "mstarc_eager_fallbacks",
+            "Steps run call by call since the start, by nodes, step of a walk and batch size",
+            ("process", "node", "walk", "bs", "reason"),
+            registry=registry,
+        )
+
     def text(self) -> bytes:
         """All of them, in Prometheus' format."""
         return generate_latest(self.registry)

@@ -16,6 +16,7 @@ from typing import Any
 from mstarc_runtime.conductor import Conductor
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.frames import Frame
+from mstarc_runtime.how_it_ran import eager_fallbacks
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts
 from mstarc_runtime.messages import Told
 from mstarc_runtime.request import PreparedRequest
@@ -223,6 +224,12 @@ class Service:
                 runs[key] = runs.get(key, 0) + tally.runs
             for (step, how), count in runs.items():
                 self.metrics.steps.labels(str(process), step, how).set(count)
+            for entry in eager_fallbacks(said.tallies):
+                labels = (",".join(entry["nodes"]), entry["walk"], str(entry["bs"]))
+                counted = self.metrics.eager_fallbacks.labels(
+                    str(process), *labels, entry["reason"]
+                )
+                counted.set(entry["runs"])
 
     async def _ask(self) -> dict[int, tuple[Told, Frame]]:
         if self._ranks.state != "ready":
