@@ -32,7 +32,7 @@ PEER = "mstar-ai 0.2.1"
 READY_POLL_S = 0.5
 READY_LIMIT_S = 1200.0
 STOP_S = 20.0
-PAGES = 4096
+PAGES = 1024  # of 128 tokens each
 TUNED, UNTUNED = 'mode="max-autotune-no-cudagraphs"', 'mode="default"'
 
 # Python runs this in every process of the peer: repositories are folders of ours.
