@@ -101,6 +101,13 @@ MISTAKES: dict[str, Mistake] = {
     "requests-many": _replaced(
         "more requests than fit", r"^max_concurrent_requests: (\d+)", "100000", whole_file=True
     ),
+    "first-rank-out": _replaced("rank that no device has", r"ranks: \[(\d+), ", "9"),
+    "same-rank": _replaced("rank named twice", r"ranks: \[0, (1)\]", "0"),
+    "model-empty": _replaced("model left empty", r"^model:( \w+)", ""),
+    "model-quote": _replaced("quote left open", r"^model: (\w+)", lambda text: f'"{text}'),
+    "dash": _replaced("dash left out", r"^[ ]+(- )node_names", "  "),
+    "group-colon": _replaced("colon left out", r"^[ ]+ranks(:) ", ""),
+    "equals": _replaced("equals for a colon", r"^model(:) ", " ="),
     "key-twice": _doubled("key given twice", r"^(max_seq_len: \d+)$", "\n"),
     "indent": _replaced("wrong indentation", r"^([ ]+)ranks:", "  "),
     "tab": _replaced("tab", r"^([ ]+)ranks:", "\t"),

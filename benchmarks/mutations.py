@@ -54,6 +54,11 @@ REASONS = {
     "effect left out": "an op without it is one too",
     "other medium": "nothing reads what the medium decides",
     "parameter misspelt where declared": "its other use is the same word",
+    "rank that no device has": "without `devices` a file's ranks are those that it names",
+    "node on two ranks": "two copies of a node are a layout",
+    "node left out": "a name that is folded into another node needs no place",
+    "length too short": "a comment in the file allows it (MS1025)",
+    "more requests than fit": "a comment in the file allows it (MS0624)",
 }
 
 
