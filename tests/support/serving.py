@@ -1,5 +1,6 @@
 """A server of a plan as a process of its own, and how a test asks it."""
 
+import base64
 import json
 import os
 import re
@@ -16,6 +17,9 @@ from typing import Any
 import httpx
 
 from tests.support.golden import ROOT
+
+HELLO = ("examples/hello_stream/hello_stream.mstar", "examples/hello_stream/sizes.yaml")
+ASKED = {"messages": [{"role": "user", "content": "hello"}], "seed": 3, "max_tokens": 40}
 
 _ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{ROOT / 'runtime'}", "OMP_NUM_THREADS": "1"}
 _START_S = 120.0
@@ -136,3 +140,20 @@ def events_of(lines: Iterator[str]) -> list[Any]:
     """The server-sent events of a stream, those of JSON read."""
     said = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
     return [json.loads(text) if text.startswith("{") else text for text in said]
+
+
+def error(response: httpx.Response) -> dict[str, Any]:
+    """What a refusal says."""
+    found: dict[str, Any] = response.json()["error"]
+    return found
+
+
+def question() -> bytes:
+    """A sound file."""
+    return (ROOT / "examples" / "question.wav").read_bytes()
+
+
+def input_audio() -> dict[str, Any]:
+    """The part of a message that holds it."""
+    data = base64.b64encode(question()).decode()
+    return {"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}
