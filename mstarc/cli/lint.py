@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from mstarc import driver
+from mstarc.cli.in_processes import mapped
 from mstarc.cli.inputs import shown_path
 from mstarc.cli.lint_files import LintFiles, SpecFiles, find_files
 from mstarc.cli.output import (
@@ -131,7 +132,11 @@ def _what_was_read(files: LintFiles) -> str:
 
 
 def _lint(files: LintFiles, chosen: Selection) -> list[driver.Outcome]:
-    outcomes = [_lint_spec(entry, chosen) for entry in files.specs]
+    outcomes = mapped(
+        lambda entry: _lint_spec(entry, chosen),
+        files.specs,
+        [len(entry.spec.text) * (1 + len(entry.deployments)) for entry in files.specs],
+    )
     outcomes += [driver.lint_deployment(source, files.models) for source in files.alone]
     return outcomes
 
