@@ -225,8 +225,8 @@ def measured(plan: Path, name: str, tokens: list[int]) -> dict[str, float]:
         run_until_done(ranks)
     return {
         "requests_per_s": len(ended) / max(ended),
-        "latency_s": statistics.median(ended),
-        "first_output_s": statistics.median(first),
+        "latency_s": statistics.median_low(ended),
+        "first_output_s": statistics.median_low(first),
     }
 
 
