@@ -29,11 +29,18 @@ def void(_: object) -> None: ...
         (lambda: X.nonzero(), "shape that depends on values"),
         (lambda: X[X > 2], "shape that depends on values"),
         (lambda: torch.masked_select(X, X > 2), "shape that depends on values"),
+        (lambda: X[: X.sum().to(torch.int64)], "reads a value on the host"),
+        (lambda: torch.tensor([1.0]) + X, "torch.tensor() copies from the host"),
+        (lambda: torch.as_tensor([1.0]) + X, "torch.as_tensor() copies from the host"),
     ],
 )
 def test_what_a_graph_cannot_hold_is_refused(body: Callable[[], object], reason: str) -> None:
     with pytest.raises(CaptureError, match=reason.replace("(", r"\(").replace(")", r"\)")):
         FakeCapture(lambda: void(body()))
+
+
+def test_a_tensor_that_is_taken_as_it_is_may_be_captured() -> None:
+    FakeCapture(lambda: void(torch.as_tensor(X) + 1))
 
 
 def test_a_replay_reads_new_inputs_and_leaves_results_where_they_were() -> None:

@@ -1,17 +1,22 @@
 """A timeline of a run: every rank's host and device, every request; and how busy a device was."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
 from mstarc_runtime.assembly import RunSettings
+from mstarc_runtime.engine.eager import EagerExecutor
 from mstarc_runtime.engine.host import InlinePool
 from mstarc_runtime.how_it_ran import keep_trace
 from mstarc_runtime.launch import LocalRanks, ask_ranks, run_until_done
 from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.request import Asked, prepare
-from mstarc_runtime.trace import HostTrace, RequestTrace, Span
+from mstarc_runtime.trace import HostTrace, RequestTrace, Span, TracedExecutor
 from mstarc_runtime.trace_file import steady_shares, trace_of
 from mstarc_runtime.weights.progress import PlainProgress
 from tests.runtime.plan_folder import write_plan
@@ -74,6 +79,57 @@ def test_a_trace_that_is_too_long_says_how_much_it_leaves_out(
     *kept, (_, name, _, _, facts) = trace.all_spans()
     assert [span[1] for span in kept] == ["0", "1"]
     assert (name, facts) == ("left out", {"spans": 3})
+
+
+class Event:
+    """A CUDA event on a device that is as far as `done_ms` says."""
+
+    done_ms = 0.0
+    given_ms = 0.0
+
+    def __init__(self, *, enable_timing: bool) -> None:
+        assert enable_timing
+        self.at_ms = -1.0
+
+    def record(self) -> None:
+        self.at_ms = Event.given_ms
+
+    def query(self) -> bool:
+        return self.at_ms <= Event.done_ms
+
+    def synchronize(self) -> None:
+        Event.done_ms = max(Event.done_ms, self.at_ms)
+
+    def elapsed_time(self, later: "Event") -> float:
+        return later.at_ms - self.at_ms
+
+
+class Launches(EagerExecutor):
+    """Each run is given to the device, which takes 2 ms for it."""
+
+    def run(self, rank: Any, batch: Any) -> None:
+        Event.given_ms += 2.0
+
+
+def test_a_gpu_s_spans_are_those_of_events_once_they_are_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torch.cuda.Event", Event)
+    trace = HostTrace()
+    executor = TracedExecutor(Launches(), trace, torch.device("cuda"))
+    step = SimpleNamespace(name="speak.decode.pass", region="R0")
+    batch: Any = SimpleNamespace(step=step, bucket=4, size=3)
+    executor.run(None, batch)  # type: ignore[arg-type]
+    executor.run(None, batch)  # type: ignore[arg-type]
+    assert trace.spans == []  # the device has done nothing yet, and nobody waits for it
+    Event.done_ms = 2.0
+    executor.run(None, batch)  # type: ignore[arg-type]
+    assert len(trace.spans) == 1
+    spans = trace.all_spans()
+    begun = [begin for _, _, begin, _, _ in spans]
+    assert [length for _, _, _, length, _ in spans] == [2_000_000] * 3
+    assert [after - before for before, after in pairwise(begun)] == [2_000_000] * 2
+    assert spans[0][4] == {"region": "R0", "bucket": 4, "requests": 3}
 
 
 def test_machines_of_a_device_have_rows_of_their_own() -> None:

@@ -67,7 +67,7 @@ class _HostReads(TorchFunctionMode):
         what = _READS_ON_HOST.get(func)
         if what is not None:
             raise CaptureError(f"{what} reads a value on the host, inside a captured region")
-        if func in _MADE_ON_HOST:
+        if func in _MADE_ON_HOST and not (args and isinstance(args[0], Tensor)):
             raise CaptureError(
                 f"torch.{func.__name__}() copies from the host, inside a captured region"
             )
