@@ -35,6 +35,8 @@ def command(arguments: tuple[str, ...]) -> int:
     plan = Path(arguments[0]) if arguments and not arguments[0].startswith("-") else None
     if plan is not None:
         run.look_at_plan(plan, sink)
+        if not sink.has_errors:
+            run.place_where_needed(plan, arguments, sink)
     _look_for_packages(sink)
     if not sink.has_errors:
         _become_the_server(arguments)

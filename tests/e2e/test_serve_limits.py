@@ -1,13 +1,15 @@
 """A server as a real process: what it refuses, clients that leave, workers that die, its end."""
 
+import asyncio
 import json
 import os
 import signal
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
@@ -156,6 +158,35 @@ def test_a_client_that_leaves_frees_what_its_request_holds(speaking: Server) -> 
         speaking.http.post("/v1/audio/speech", json={**LONG, "stream": False}, timeout=0.5)
     assert speaking.held() == before
     assert speaking.http.get("/ready").status_code == 200
+
+
+def test_clients_that_leave_at_random_points_leave_nothing(hello: Server) -> None:
+    before = hello.held()
+    asked = {"input": "hello", "seed": 3, "max_tokens": 60}
+    alone = hello.post("/v1/audio/speech", **asked).content
+    random = Random(5)
+
+    async def leave(number: int) -> None:
+        route, fields = random.choice(
+            [
+                ("/v1/audio/speech", {"input": "x" * random.randint(1, 30)}),
+                ("/v1/chat/completions", {**ASKED, "modalities": ["text", "audio"]}),
+                ("/v1/chat/completions", {**ASKED, "stream": True}),
+            ]
+        )
+        content = {**fields, "seed": number, "max_tokens": 400}
+        async with httpx.AsyncClient(base_url=hello.address, timeout=60) as http:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(http.post(route, json=content), random.random() * 0.4)
+
+    async def all_of_them() -> bytes:
+        async with httpx.AsyncClient(base_url=hello.address, timeout=60) as http:
+            neighbour = asyncio.create_task(http.post("/v1/audio/speech", json=asked))
+            await asyncio.gather(*(leave(number) for number in range(30)))
+            return (await neighbour).content
+
+    assert asyncio.run(all_of_them()) == alone
+    assert hello.held() == before
 
 
 def test_a_body_that_is_too_large_is_not_read(hello: Server) -> None:

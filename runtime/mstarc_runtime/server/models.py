@@ -10,8 +10,8 @@ from mstarc_runtime.server.service import Service
 
 
 def check_model(plan: LoadedPlan, content: Mapping[str, Any]) -> None:
-    """Fails with MS9218 if the request is for another model."""
-    name = field(content, "model", "text", plan.model)
+    """Fails with MS9218 if the request is for another model. An empty name is none."""
+    name = field(content, "model", "text") or plan.model
     if name != plan.model:
         raise RuntimeFailure(
             "MS9218",
