@@ -20,7 +20,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         said = re.sub(r"^argument (\S+): ", r"`\1`: ", message.replace("'", "`"))
-        raise RuntimeFailure("MS9010", said, helps=[_HELP])
+        raise RuntimeFailure("MS9010", said, helps=[_help(self)])
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -33,14 +33,14 @@ def parse_words(parser: argparse.ArgumentParser, given: Sequence[str]) -> argpar
     """The options of a parser to which `add_run_options` has added. Fails with MS9010."""
     options, unknown = parser.parse_known_args(given)
     if unknown:
-        raise _unknown(unknown[0], re.findall(r"--[a-z-]+", parser.format_usage()))
+        raise _unknown(unknown[0], parser)
     if options.plan is None:
-        helps = ["`mstarc compile SPEC -o PLAN` makes one", _HELP]
+        helps = ["`mstarc compile SPEC -o PLAN` makes one", _help(parser)]
         raise RuntimeFailure("MS9010", "there is no plan to run", helps=helps)
     for name in ("threads", "tile_rows", "high_water_mark", "start_timeout"):
         if not getattr(options, name) >= 1:
             said = f"`--{name.replace('_', '-')}` is at least 1"
-            raise RuntimeFailure("MS9010", said, helps=[_HELP])
+            raise RuntimeFailure("MS9010", said, helps=[_help(parser)])
     return options
 
 
@@ -75,12 +75,17 @@ def bucket_sizes(text: str) -> tuple[int, ...]:
     return sizes
 
 
-def _unknown(word: str, options: Sequence[str]) -> RuntimeFailure:
+def _unknown(word: str, parser: argparse.ArgumentParser) -> RuntimeFailure:
     if not word.startswith("-"):
-        return RuntimeFailure("MS9010", f"`{word}` is one word too many", helps=[_HELP])
+        return RuntimeFailure("MS9010", f"`{word}` is one word too many", helps=[_help(parser)])
     name = word.partition("=")[0]
-    helps = [*did_you_mean(name, options), _HELP]
+    known = re.findall(r"--[a-z-]+", parser.format_usage())
+    helps = [*did_you_mean(name, known), _help(parser)]
     return RuntimeFailure("MS9010", f"there is no option `{name}`", helps=helps)
+
+
+def _help(parser: argparse.ArgumentParser) -> str:
+    return f"`{parser.prog} --help` shows what can be asked"
 
 
 def _parser() -> argparse.ArgumentParser:
