@@ -227,4 +227,6 @@ def _check_left_over(
 
 def _layer_kind(name: str) -> str:
     """A tensor's layer, whatever its number (`layers.3.fc1.bias` → `layers.#.fc1`)."""
-    return re.sub(r"(?<![^.])\d+(?![^.])", "#", name.rpartition(".")[0])
+    # A name from the file's top begins with `/`, and so does that of a tensor of no layer there.
+    layer = name.rpartition(".")[0] or ("/" if name.startswith("/") else "")
+    return re.sub(r"(?<![^.])\d+(?![^.])", "#", layer)
