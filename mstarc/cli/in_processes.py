@@ -22,17 +22,17 @@ def mapped(
     items: Sequence[Item],
     weights: Sequence[float],
     *,
+    first: int = 0,
     processes: int | None = None,
 ) -> list[Result]:
     """`function` of each item, in order. `weights` say how long each takes, roughly.
 
-    A child that fails leaves its part to this process, where the error is raised as it is.
+    Item `first` is done before there are children, so that what it loads is there for all. A child
+    that fails leaves its part to this process, where the error is raised as it is.
     """
     count = _processors() if processes is None else processes
     if count < 2 or len(items) < FEWEST or not hasattr(os, "fork"):
         return [function(item) for item in items]
-    # One is done first, so that what it loads is there for all.
-    first = min(range(len(items)), key=weights.__getitem__)
     made = {first: function(items[first])}
     own, *others = _parts([index for index in range(len(items)) if index != first], weights, count)
     children = [(_child(function, items, part), part) for part in others]

@@ -132,13 +132,22 @@ def _what_was_read(files: LintFiles) -> str:
 
 
 def _lint(files: LintFiles, chosen: Selection) -> list[driver.Outcome]:
+    weights = [_weight(entry) for entry in files.specs]
+    # The lightest spec that is placed: it loads what the others need.
+    placed = [index for index, entry in enumerate(files.specs) if entry.deployments]
     outcomes = mapped(
         lambda entry: _lint_spec(entry, chosen),
         files.specs,
-        [len(entry.spec.text) * (1 + len(entry.deployments)) for entry in files.specs],
+        weights,
+        first=min(placed, key=weights.__getitem__, default=0),
     )
     outcomes += [driver.lint_deployment(source, files.models) for source in files.alone]
     return outcomes
+
+
+def _weight(entry: SpecFiles) -> float:
+    """How long a spec takes, roughly: it is checked anew with each file of sizes."""
+    return len(entry.spec.text) * (1 + 0.6 * len(entry.sizes) + 0.3 * len(entry.deployments))
 
 
 def _lint_spec(entry: SpecFiles, chosen: Selection) -> driver.Outcome:
