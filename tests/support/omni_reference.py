@@ -50,6 +50,11 @@ class Reference:
         # transformers 5.17 asks the Talker's config for it where a request has sound and pictures.
         self.model.config.talker_config.audio_config = self.model.config.thinker_config.audio_config
 
+    def tower(self, name: str) -> Any:
+        """A tower of the Thinker; newer releases than 5.17 keep it one module further in."""
+        thinker = self.model.thinker
+        return getattr(thinker if hasattr(thinker, name) else thinker.model, name)
+
     def answer(
         self, ids: Sequence[int], *, tokens: int, frames: int, eos: int | None = None, **media: Any
     ) -> Answer:

@@ -45,7 +45,7 @@ def close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
 def test_the_audio_tower(reference: Reference, frames: int) -> None:
     tower = built(AudioTower, reference, "thinker.audio_tower.")
     mel = torch.randn(128, frames)
-    theirs = reference.model.thinker.audio_tower(mel, feature_lens=torch.tensor([frames]))
+    theirs = reference.tower("audio_tower")(mel, feature_lens=torch.tensor([frames]))
     both = tower.heard(torch.stack([mel, mel.flip(1)]))
     close(both[0], theirs.last_hidden_state)
 
@@ -56,7 +56,7 @@ def test_the_vision_tower(reference: Reference, grid: tuple[int, int, int]) -> N
     tower = built(VisionTower, reference, "thinker.visual.")
     frames, height, width = grid
     px = torch.randint(0, 256, (frames * height * width, 1536), dtype=torch.uint8)
-    theirs = reference.model.thinker.visual(px / 127.5 - 1.0, grid_thw=torch.tensor([grid]))
+    theirs = reference.tower("visual")(px / 127.5 - 1.0, grid_thw=torch.tensor([grid]))
     emb, deep = tower.seen(px.view(1, frames, height // 2, width // 2, -1))
     close(emb[0], theirs.pooler_output)
     close(deep[0].transpose(0, 1), torch.stack(theirs.deepstack_features))
@@ -105,7 +105,9 @@ def test_the_talker(reference: Reference) -> None:
         [[0, 0, 0], [1, 1, 1], [2, 2, 2], [2, 2, 3], [4, 4, 4], [5, 5, 5], [6, 6, 6]]
     )
     rows = torch.where(media[:, None], theirs.hidden_projection(h), theirs.text_projection(h))
-    words = reference.model.thinker.model.embed_tokens(torch.tensor([422, 422, 422, 422, 423, 9]))
+    words = reference.model.thinker.get_input_embeddings()(
+        torch.tensor([422, 422, 422, 422, 423, 9])
+    )
     marks = theirs.model.codec_embedding(torch.tensor([1054, 1053, 1052, 1049, 1051, 1050]))
     rows = torch.cat([rows, theirs.text_projection(words) + marks])
     places = torch.cat([place, torch.arange(7, 13)[:, None].expand(-1, 3)])
@@ -114,7 +116,7 @@ def test_the_talker(reference: Reference) -> None:
     at = talker.prefill(context.rows([7]), h, media, place)
     assert at.tolist() == [7]
     word = Maybe(
-        reference.model.thinker.model.embed_tokens(torch.tensor([9])), torch.tensor([True])
+        reference.model.thinker.get_input_embeddings()(torch.tensor([9])), torch.tensor([True])
     )
     code, row, ahead = talker.begin(context.rows([6]), word, torch.tensor([1049]), at)
     past.append(row)
