@@ -28,7 +28,7 @@ LEGEND_WIDTH = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A rectangle with round corners."""
+    """A rectangle with round corners. `facts` say what it shows, for who finds it in the drawing."""
 
     x: float
     y: float
@@ -36,6 +36,7 @@ class Box:
     height: float
     radius: float
     style: str
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,14 @@ class _Painter:
         self.texts.append(Text(x=round(x, 1), y=round(y, 1), text=text, style=style, anchor=anchor))
 
     def box(
-        self, x: float, y: float, width: float, height: float, radius: float, style: str
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        radius: float,
+        style: str,
+        facts: tuple[tuple[str, str], ...] = (),
     ) -> Box:
         return Box(
             x=round(x, 1),
@@ -132,6 +140,7 @@ class _Painter:
             height=round(height, 1),
             radius=radius,
             style=style,
+            facts=facts,
         )
 
     # A placement
@@ -157,12 +166,13 @@ class _Painter:
             behind = len(self.boxes)
             self.y += BAND_HEAD
             for index, line in enumerate(own):
-                self._line(line, own[index - 1] if index else None)
+                self._line(line, own[index - 1] if index else None, placement.name)
             self.y += BAND_FOOT
             height = self.y - top
             edge = self.box(MARGIN, top + 12, 4, height - 24, 2, f"edge{device.rank % 6}")
             style = f"band band{device.rank % 6}"
-            band = self.box(MARGIN, top, self.right - MARGIN, height, 12, style)
+            facts = (("placement", placement.name), ("rank", str(device.rank)))
+            band = self.box(MARGIN, top, self.right - MARGIN, height, 12, style, facts)
             self.boxes[behind:behind] = [band, edge]
             rank = f"rank {device.rank}"
             self.text(MARGIN + 16, top + 20, rank, "rank")
@@ -189,14 +199,14 @@ class _Painter:
         arrows = [link for link in shown.links if link.kind in ("stream", "hop")]
         return [link for link in arrows if number[link.target] != number[link.source] + 1]
 
-    def _line(self, line: Line, before: Line | None) -> None:
+    def _line(self, line: Line, before: Line | None, placement: str) -> None:
         is_new = before is None or before.lane.machine != line.lane.machine
         if before is not None:
             self.y += MACHINE_GAP if is_new else LANE_GAP
         self.y += TRACK * len(line.arrivals)
         line.top = self.y + line.above
         for cell, x in line.x.items():
-            self._cell(cell, self.left + x, line.width[cell], line.top)
+            self._cell(cell, self.left + x, line.width[cell], line.top, placement)
         middle = line.top + CALL_HEIGHT / 2
         if is_new:
             self.text(MARGIN + 16, middle - 3, line.lane.machine, "machine")
@@ -209,8 +219,9 @@ class _Painter:
             self._piece(piece, line.top)
         self.y = line.top + CALL_HEIGHT + line.below + 10 * len(line.departures)
 
-    def _cell(self, cell: Cell, x: float, width: float, y: float) -> None:
-        self.calls.append(self.box(x, y, width, CALL_HEIGHT, 8, f"call {cell.engine}"))
+    def _cell(self, cell: Cell, x: float, width: float, y: float, placement: str) -> None:
+        facts = (("placement", placement), ("rank", str(cell.rank)), ("step", cell.step.name))
+        self.calls.append(self.box(x, y, width, CALL_HEIGHT, 8, f"call {cell.engine}", facts))
         middle = x + width / 2
         self.text(middle, y + 19, f"{cell.call.node}.{cell.call.op}", "op", "middle")
         self.text(middle, y + 35, cell.engine.replace("_", " "), "engine", "middle")

@@ -95,3 +95,14 @@ def test_texts_of_loops_do_not_overlap(name: str) -> None:
 def test_a_text_is_wrapped_between_words() -> None:
     assert wrapped("loop max tokens while x", 60) == ("loop max", "tokens", "while x")
     assert wrapped("unbreakable", 5) == ("unbreakable",)
+
+
+def test_boxes_say_what_they_show() -> None:
+    root = _drawn("voice_chat")
+    facts = [
+        tuple(rect.get(f"data-{name}") for name in ("placement", "rank", "step"))
+        for rect in root.iter(f"{SVG}rect")
+    ]
+    assert ("cpu", "0", "talk.reply.answer.pass") in facts
+    assert ("3xcpu", "1", "say.listen.phonemes") in facts
+    assert ("3xcpu", "1", None) in facts  # the rank's band
