@@ -61,6 +61,49 @@ def _attended(
 
 
 @triton.jit
+def _join(
+    partial, arrived, out, to, block, part, best, total, seen, is_query,
+    D: tl.constexpr, Q: tl.constexpr, PARTS: tl.constexpr, SLOTS: tl.constexpr,
+):  # fmt: skip
+    """Leaves what this part found; the last to come adds all parts in their order."""
+    queries = tl.arange(0, Q)
+    whole = tl.arange(0, D)
+    # [request, head, part, query, D + 2]: sums, then the greatest score and the weights' sum
+    WIDE: tl.constexpr = D + 2
+    own = ((block * PARTS + part) * Q + queries) * WIDE
+    tl.store(partial + own[:, None] + whole[None, :], seen, mask=is_query[:, None])
+    tl.store(partial + own + D, best, mask=is_query)
+    tl.store(partial + own + D + 1, total, mask=is_query)
+    tl.debug_barrier()
+    if tl.atomic_add(arrived + block, 1, sem="acq_rel") == PARTS - 1:
+        every = tl.arange(0, SLOTS)
+        at = ((block * PARTS + every)[:, None] * Q + queries[None, :]) * WIDE
+        there = (every < PARTS)[:, None] & is_query[None, :]
+        bests = tl.load(partial + at + D, mask=there, other=float("-inf"), cache_modifier=".cg")
+        best = tl.where(is_query, tl.max(bests, axis=0), 0.0)
+        seen = tl.zeros((Q, D), dtype=tl.float32)
+        total = tl.zeros((Q,), dtype=tl.float32)
+        for other in tl.static_range(PARTS):
+            at = ((block * PARTS + other) * Q + queries) * WIDE
+            greatest = tl.load(
+                partial + at + D, mask=is_query, other=float("-inf"), cache_modifier=".cg"
+            )
+            share_of = tl.load(partial + at + D + 1, mask=is_query, other=0.0, cache_modifier=".cg")
+            sums = tl.load(
+                partial + at[:, None] + whole[None, :],
+                mask=is_query[:, None],
+                other=0.0,
+                cache_modifier=".cg",
+            )
+            fade = tl.exp(greatest - best)
+            total += fade * share_of
+            seen += fade[:, None] * sums
+        result = (seen / total[:, None]).to(out.dtype.element_ty)
+        tl.store(out + to, result, mask=is_query[:, None])
+        tl.store(arrived + block, 0)
+
+
+@triton.jit
 def attend_rows(
     qkv,
     cosines,
@@ -147,42 +190,15 @@ def attend_rows(
         seen = seen * fade[:, None] + weight[:, None] * new_v.to(tl.float32)[None, :]
         best = above
 
-    # [request, head, part, query, D + 2]: sums, then the greatest score and the weights' sum
-    WIDE: tl.constexpr = D + 2
-    block = request * KV_HEADS + head
     is_query = queries < GROUP
-    own = ((block * PARTS + part) * Q + queries) * WIDE
-    tl.store(partial + own[:, None] + whole[None, :], seen, mask=is_query[:, None])
-    tl.store(partial + own + D, best, mask=is_query)
-    tl.store(partial + own + D + 1, total, mask=is_query)
-    tl.debug_barrier()
-    if tl.atomic_add(arrived + block, 1, sem="acq_rel") == PARTS - 1:
-        every = tl.arange(0, SLOTS)
-        at = ((block * PARTS + every)[:, None] * Q + queries[None, :]) * WIDE
-        there = (every < PARTS)[:, None] & is_query[None, :]
-        bests = tl.load(partial + at + D, mask=there, other=float("-inf"), cache_modifier=".cg")
-        best = tl.where(is_query, tl.max(bests, axis=0), 0.0)
-        seen = tl.zeros((Q, D), dtype=tl.float32)
-        total = tl.zeros((Q,), dtype=tl.float32)
-        for other in tl.static_range(PARTS):
-            at = ((block * PARTS + other) * Q + queries) * WIDE
-            greatest = tl.load(
-                partial + at + D, mask=is_query, other=float("-inf"), cache_modifier=".cg"
-            )
-            share_of = tl.load(partial + at + D + 1, mask=is_query, other=0.0, cache_modifier=".cg")
-            sums = tl.load(
-                partial + at[:, None] + whole[None, :],
-                mask=is_query[:, None],
-                other=0.0,
-                cache_modifier=".cg",
-            )
-            fade = tl.exp(greatest - best)
-            total += fade * share_of
-            seen += fade[:, None] * sums
-        to = (request * HEADS + head * GROUP + queries)[:, None] * D + whole[None, :]
-        result = (seen / total[:, None]).to(out.dtype.element_ty)
-        tl.store(out + to, result, mask=is_query[:, None])
-        tl.store(arrived + block, 0)
+    to = (request * HEADS + head * GROUP + queries)[:, None] * D + whole[None, :]
+    if PARTS == 1:
+        tl.store(out + to, (seen / total[:, None]).to(out.dtype.element_ty), mask=is_query[:, None])
+    else:
+        _join(
+            partial, arrived, out, to, request * KV_HEADS + head, part, best, total, seen,
+            is_query, D, Q, PARTS, SLOTS,
+        )  # fmt: skip
 
 
 _BLOCKS = 256

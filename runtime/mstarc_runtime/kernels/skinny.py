@@ -81,6 +81,13 @@ def one_row(
         if KIND == GATE:
             prefetch_rows(weight + half, read, COLUMNS, K, FETCHED, CHUNKS)
     wait_for_previous(CHAINED)
+    # What is needed behind the loop is asked for before it: its way is as long as the loop's last.
+    if NORMED:
+        part = tl.arange(0, PARTS)
+        squared = tl.load(squares + part, mask=part < parts, other=0.0)
+    if KIND == RESIDUAL:
+        before = tl.load(residual + rows, mask=inside, other=0.0)
+        gains = tl.load(gain + rows, mask=inside, other=0.0).to(tl.float32)
     x = tl.load(h + columns).to(tl.float32)
     sums = a.to(tl.float32) * x[None, :]
     if KIND == GATE:
@@ -94,9 +101,7 @@ def one_row(
             ups += b.to(tl.float32) * x[None, :]
     product = tl.sum(sums, axis=1)
     if NORMED:
-        part = tl.arange(0, PARTS)
-        total = tl.sum(tl.load(squares + part, mask=part < parts, other=0.0), axis=0)
-        factor = tl.rsqrt(total / K + eps)
+        factor = tl.rsqrt(tl.sum(squared, axis=0) / K + eps)
         product *= factor
     if KIND == PROJECT:
         tl.store(out + rows, product.to(out.dtype.element_ty), mask=inside)
@@ -107,12 +112,10 @@ def one_row(
         product = product / (1.0 + tl.exp(-product)) * up
         tl.store(out + rows, product.to(out.dtype.element_ty), mask=inside)
     elif KIND == RESIDUAL:
-        product += tl.load(residual + rows, mask=inside, other=0.0)
+        product += before
         tl.store(residual + rows, product, mask=inside)
-        scaled = product * tl.load(gain + rows, mask=inside, other=0.0).to(tl.float32)
-        tl.store(out + rows, scaled.to(out.dtype.element_ty), mask=inside)
-        squared = tl.where(inside, product * product, 0.0)
-        tl.store(squares_out + block, tl.sum(squared, axis=0))
+        tl.store(out + rows, (product * gains).to(out.dtype.element_ty), mask=inside)
+        tl.store(squares_out + block, tl.sum(tl.where(inside, product * product, 0.0), axis=0))
     else:
         tl.store(out + rows, product, mask=inside)
 
@@ -162,6 +165,14 @@ def few_rows(
         if KIND == GATE:
             prefetch_rows(weight + half, read, first, K, FETCHED, CHUNKS)
     wait_for_previous(CHAINED)
+    where = inside[:, None] & is_row[None, :]
+    to = batch[None, :] * N + rows[:, None]
+    # What is needed behind the loop is asked for before it, so that the end waits for nothing.
+    if NORMED:
+        factor = _factor(squares, parts, batch, B, K, eps, PARTS)
+    if KIND == RESIDUAL:
+        before = tl.load(residual + to, mask=where, other=0.0)
+        gains = tl.load(gain + read).to(tl.float32)
     a_at = weight + read[:, None].to(tl.int64) * K + first + columns[None, :]
     x_at = h + tl.where(is_row, batch, 0)[None, :] * K + first + columns[:, None]
     sums = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
@@ -173,7 +184,6 @@ def few_rows(
         if KIND == GATE:
             b = tl.load(a_at + half + step, eviction_policy="evict_first")
             ups = tl.dot(b, x, ups)
-    where = inside[:, None] & is_row[None, :]
     is_last = True
     if SPLIT > 1:
         # [tile, split, row of the batch, row of the weights]
@@ -199,20 +209,17 @@ def few_rows(
                     )
             tl.store(arrived + tile, 0)
         if NORMED:
-            factor = _factor(squares, parts, batch, B, K, eps, PARTS)
             sums *= factor[None, :]
             ups *= factor[None, :]
-        to = batch[None, :] * N + rows[:, None]
         if KIND == PROJECT:
             tl.store(out + to, sums.to(out.dtype.element_ty), mask=where)
         elif KIND == GATE:
             sums = sums / (1.0 + tl.exp(-sums)) * ups
             tl.store(out + to, sums.to(out.dtype.element_ty), mask=where)
         elif KIND == RESIDUAL:
-            sums += tl.load(residual + to, mask=where, other=0.0)
+            sums += before
             tl.store(residual + to, sums, mask=where)
-            scaled = sums * tl.load(gain + read).to(tl.float32)[:, None]
-            tl.store(out + to, scaled.to(out.dtype.element_ty), mask=where)
+            tl.store(out + to, (sums * gains[:, None]).to(out.dtype.element_ty), mask=where)
             squared = tl.sum(tl.where(where, sums * sums, 0.0), axis=0)
             tl.store(squares_out + tile * B + batch, squared, mask=is_row)
         else:

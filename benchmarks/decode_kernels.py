@@ -1,0 +1,363 @@
+"""How a decoding step's kernels are best cut, measured on the GPU at hand.
+
+Each product of a Llama 3.2 3B sized decoder runs in a chain of its own kind over weights that no
+cache can hold, captured as one CUDA graph; so does the attention of a layer, over pages of its
+own a layer. Beside each time is the share of the memory bus that it reaches. What is best here is
+what `mstarc_runtime/kernels/shapes.py` and `decode_attention.py` hold for an H200.
+
+    python benchmarks/decode_kernels.py [--batches 1 16 32] [--only qkv o] [--search]
+
+Without `--search` the shapes in use are measured alone. Compiling a search takes a minute on 12
+processors.
+"""
+
+import argparse
+import itertools
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+import torch
+
+from mstarc_runtime.kernels.decode_attention import DecodeAttention, parts_of
+from mstarc_runtime.kernels.sampling import Draw
+from mstarc_runtime.kernels.shapes import prefetch_of, shape_of
+from mstarc_runtime.kernels.skinny import GATE, LOGITS, PROJECT, RESIDUAL, Product, Shape
+
+WIDTH, HEADS, KV_HEADS, HEAD_DIM, VOCAB = 3072, 24, 8, 128, 156_940
+CONTEXT = 768
+READ_BYTES_A_SECOND = 4.3e12
+COMPILERS = 12
+SHARED_BYTES = 220 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """`inner` columns, `outer` outputs."""
+
+    kind: object
+    inner: int
+    outer: int
+
+    @property
+    def rows(self) -> int:
+        return self.outer * (2 if self.kind is GATE else 1)
+
+    @property
+    def floor_us(self) -> float:
+        return self.rows * self.inner * 2 / READ_BYTES_A_SECOND * 1e6
+
+
+MATRICES = {
+    "qkv": Matrix(kind=PROJECT, inner=WIDTH, outer=5120),
+    "o": Matrix(kind=RESIDUAL, inner=3072, outer=WIDTH),
+    "gate": Matrix(kind=GATE, inner=WIDTH, outer=8192),
+    "down": Matrix(kind=RESIDUAL, inner=8192, outer=WIDTH),
+    "head": Matrix(kind=LOGITS, inner=WIDTH, outer=VOCAB),
+}
+
+Cut = tuple[Shape, int]
+"""A shape, and how many columns are fetched before the previous kernel has ended."""
+
+
+def cuts(name: str, batch: int, *, search: int) -> list[Cut]:
+    """The cut in use, then `search` others, chosen at random where there are more."""
+    matrix = MATRICES[name]
+    used = shape_of(matrix.kind, inner=matrix.inner, batch=batch)
+    assert used is not None, name
+    found = [(used, prefetch_of(matrix.kind, batch=batch))]
+    if search:
+        others = [cut for cut in _searched(matrix, batch) if cut not in found]
+        found += random.Random(batch).sample(others, min(search, len(others)))
+    return found
+
+
+def _searched(matrix: Matrix, batch: int) -> Iterator[Cut]:
+    if batch == 1:
+        for rows, columns, warps in itertools.product((1, 2, 4, 8), (512, 1024, 2048), (1, 2, 4)):
+            if matrix.inner % columns == 0 and rows * columns in range(1024, 16385):
+                yield Shape(rows=rows, columns=columns, warps=warps), 0
+        return
+    is_large = matrix.rows >= 16384
+    for rows, columns, split, stages, warps in itertools.product(
+        (16, 32, 64, 128), (64, 128, 256, 512), (1, 2, 3, 4), (3, 4, 6), (1, 2, 4, 8)
+    ):
+        span = matrix.inner // split
+        tiles = -(-matrix.outer // rows)
+        a_row = rows * (2 if matrix.kind is GATE else 1) + max(16, batch)
+        shared = a_row * columns * 2 * stages
+        blocks = tiles * split
+        if matrix.inner % (split * columns) or span // columns < 3 or shared > SHARED_BYTES:
+            continue
+        if (is_large and split > 1) or blocks < 90 or shared * min(blocks, 264) / 132 < 40_000:
+            continue
+        if warps > max(1, rows // 16) or (rows == 128 and warps < 4) or (rows == 64 and warps < 2):
+            continue
+        if rows == 16 and (columns < 128 or is_large):
+            continue
+        for fetched in (0, 256):
+            if not (fetched and shared * -(-blocks // 132) > 110_000):
+                yield (
+                    Shape(rows=rows, columns=columns, split=split, stages=stages, warps=warps),
+                    (fetched),
+                )
+
+
+class Rows:
+    """What a product of `batch` rows reads and writes beside its weights."""
+
+    def __init__(self, batch: int) -> None:
+        kw = {"device": "cuda"}
+        self.h = torch.randn(batch * 8192, **kw).bfloat16()
+        self.residual = torch.randn(batch, WIDTH, **kw)
+        self.gain = torch.ones(WIDTH, **kw).bfloat16()
+        self.squares = torch.rand(96 if batch > 1 else 384, batch, **kw)
+        self.squares_out = torch.zeros(4096, batch, **kw)
+        self.out = torch.empty(batch * VOCAB, dtype=torch.bfloat16, **kw)
+        self.logits = torch.empty(batch, VOCAB, **kw)
+
+    def through(self, product: Product) -> None:
+        batch, inner, outer = product.batch, product.inner, product.count
+        h = self.h[: batch * inner].view(batch, inner)
+        out = self.out[: batch * outer].view(batch, outer)
+        if product.kind is LOGITS:
+            product(h, self.logits[:, :outer], squares=self.squares, eps=1e-5)
+        elif product.kind is RESIDUAL:
+            residual = self.residual[:, :outer].contiguous()
+            product(h, out, residual=residual, gain=self.gain, squares_out=self.squares_out)
+        else:
+            product(h, out, squares=self.squares, eps=1e-5)
+
+
+def product_of(name: str, weight: torch.Tensor, batch: int, cut: Cut) -> Product:
+    shape, prefetch = cut
+    return Product(
+        weight,
+        kind=MATRICES[name].kind,
+        batch=batch,
+        shape=shape,
+        chained=True,
+        prefetch=prefetch,
+    )
+
+
+Job = tuple[str, int, int, int]
+"""What, its batch, which cut, of how many."""
+
+
+def compile_one(job: Job) -> str | None:
+    """Fills the cache of compiled kernels; what went wrong, if anything did."""
+    name, batch, number, search = job
+    try:
+        if name == "attention":
+            Attention(batch).through(attention_cuts(batch, search=search)[number])
+        else:
+            matrix = MATRICES[name]
+            weight = torch.zeros(matrix.rows, matrix.inner, device="cuda", dtype=torch.bfloat16)
+            cut = cuts(name, batch, search=search)[number]
+            Rows(batch).through(product_of(name, weight, batch, cut))
+        torch.cuda.synchronize()
+    except Exception as error:
+        return f"{job}: {error!r}"[:200]
+    return None
+
+
+def graph_us(run: Callable[[], object], repeats: int = 7) -> float:
+    """µs of `run` captured once and replayed, the median."""
+    stream = torch.cuda.Stream()
+    times = []
+    with torch.cuda.stream(stream):
+        run()
+        run()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            run()
+        for _ in range(repeats + 2):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record(stream)
+            graph.replay()
+            end.record(stream)
+            torch.cuda.synchronize()
+            times.append(begin.elapsed_time(end))
+    return statistics.median(times[2:]) * 1e3
+
+
+def measure_products(name: str, batches: list[int], *, search: int) -> None:
+    matrix = MATRICES[name]
+    a_copy = matrix.rows * matrix.inner * 2
+    copies = max(2, int(0.6e9 / a_copy) + 1)
+    weights = [
+        torch.randn(matrix.rows, matrix.inner, device="cuda", dtype=torch.bfloat16).mul_(0.02)
+        for _ in range(copies)
+    ]
+    for batch in batches:
+        rows, found = Rows(batch), []
+        for number, cut in enumerate(cuts(name, batch, search=search)):
+            try:
+                chain = [product_of(name, weight, batch, cut) for weight in weights]
+                us = (
+                    graph_us(lambda chain=chain, rows=rows: [rows.through(one) for one in chain])
+                    / copies
+                )
+            except Exception as error:
+                print(f"{name} {batch} {cut}: {error!r}"[:160])
+                continue
+            found.append((us, number, cut))
+        print(f"{name}, batch {batch}: floor {matrix.floor_us:.1f} µs")
+        in_use = [one for one in found if one[1] == 0]
+        for us, number, (shape, prefetch) in in_use + sorted(found)[: 6 if search else 0]:
+            print(
+                f"  {'in use' if number == 0 else '':6} {us:7.2f} µs {matrix.floor_us / us:.2f}"
+                f"  rows {shape.rows} columns {shape.columns} split {shape.split}"
+                f" stages {shape.stages} warps {shape.warps} prefetch {prefetch}",
+                flush=True,
+            )
+
+
+def attention_cuts(batch: int, *, search: int) -> list[dict[str, int]]:
+    parts = parts_of(batch=batch, kv_heads=KV_HEADS)
+    found = [{"parts": parts}]
+    if search:
+        for count, rows, warps, stages in itertools.product(
+            sorted({max(1, parts // 2), parts, parts * 2}), (32, 64, 128), (2, 4, 8), (2, 3, 4, 5)
+        ):
+            if rows * HEAD_DIM * 4 * stages <= SHARED_BYTES and rows >= warps * 8:
+                found.append({"parts": count, "rows": rows, "warps": warps, "stages": stages})
+        found[1:] = random.Random(batch).sample(found[1:], min(search, len(found) - 1))
+    return found
+
+
+class Attention:
+    """Pages of `LAYERS` layers, mixed up, for `batch` requests of `CONTEXT` rows."""
+
+    LAYERS = 8
+
+    def __init__(self, batch: int) -> None:
+        kind = {"dtype": torch.bfloat16, "device": "cuda"}
+        per_request = CONTEXT // 16 + 1
+        pages = (self.LAYERS, batch * per_request, 16, KV_HEADS, HEAD_DIM)
+        self.batch = batch
+        self.keys, self.values = torch.randn(pages, **kind), torch.randn(pages, **kind)
+        mixed = torch.randperm(batch * per_request, device="cuda")
+        self.pages = mixed.int().view(batch, per_request)
+        self.lengths = torch.full((batch,), CONTEXT, dtype=torch.int32, device="cuda")
+        self.positions = self.lengths.long() - 1
+        self.angles = tuple(torch.randn(4096, HEAD_DIM // 2, device="cuda") for _ in range(2))
+        self.qkv = torch.randn(batch, (HEADS + 2 * KV_HEADS) * HEAD_DIM, **kind)
+        self.out = torch.empty(batch, HEADS * HEAD_DIM, **kind)
+
+    def through(self, cut: dict[str, int]) -> Callable[[], None]:
+        """Runs every layer with kernels cut so; calling what comes back runs them again."""
+        attend = DecodeAttention(
+            batch=self.batch,
+            heads=HEADS,
+            kv_heads=KV_HEADS,
+            head_dim=HEAD_DIM,
+            page_size=16,
+            chained=True,
+            device=torch.device("cuda"),
+            **cut,
+        )
+
+        def run() -> None:
+            for keys, values in zip(self.keys, self.values, strict=True):
+                attend(
+                    self.qkv,
+                    self.out,
+                    angles=self.angles,
+                    positions=self.positions,
+                    lengths=self.lengths,
+                    pages=self.pages,
+                    keys=keys,
+                    values=values,
+                    scale=HEAD_DIM**-0.5,
+                )
+
+        run()
+        return run
+
+
+def measure_attention(batch: int, *, search: int) -> None:
+    floor = batch * CONTEXT * KV_HEADS * HEAD_DIM * 4 / READ_BYTES_A_SECOND * 1e6
+    attention, found = Attention(batch), []
+    for number, cut in enumerate(attention_cuts(batch, search=search)):
+        try:
+            us = graph_us(attention.through(cut)) / Attention.LAYERS
+            found.append((us, number, cut))
+        except Exception as error:
+            print(f"attention {batch} {cut}: {error!r}"[:160])
+    print(f"attention, batch {batch}: floor {floor:.1f} µs")
+    best = sorted(found, key=lambda one: one[0])[: 6 if search else 0]
+    for us, number, cut in found[:1] + best:
+        in_use = "in use" if number == 0 else ""
+        print(f"  {in_use:6} {us:7.2f} µs {floor / us:.2f}  {cut}", flush=True)
+
+
+def measure_sampling(batch: int) -> None:
+    """The sampler over logits of one sharp row, then over flat ones; and its kernels."""
+    kw = {"device": "cuda"}
+    slots = torch.arange(batch, **kw)
+    settings = torch.ones(3, batch + 1, **kw)
+    settings[0], settings[1], settings[2] = 0.6, 0.8, 1.3
+    draw = Draw(
+        batch=batch, vocab=VOCAB, count=batch + 1, stream=0, chained=True,
+        device=torch.device("cuda"),
+    )  # fmt: skip
+    given = {
+        "settings": settings,
+        "slots": slots,
+        "seeds": torch.arange(batch + 1, **kw),
+        "draws": torch.zeros(batch + 1, dtype=torch.int64, **kw),
+        "seen": torch.zeros(batch + 1, VOCAB, dtype=torch.int8, **kw),
+        "tokens": torch.zeros(batch, dtype=torch.int64, **kw),
+    }
+    for name, spread in (("spread 3", 3.0), ("spread 0.5", 0.5)):
+        logits = torch.randn(batch, VOCAB, **kw) * spread
+        us = graph_us(lambda logits=logits: [draw(logits, **given) for _ in range(10)]) / 10
+        print(f"sampling, batch {batch}, logits of {name}: {us:.1f} µs", flush=True)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(10):
+            draw(logits, **given)
+        torch.cuda.synchronize()
+    for event in profile.key_averages():
+        print(f"  {event.key[:40]:40} {event.device_time:7.2f} µs")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 16, 32])
+    parser.add_argument("--only", nargs="+", default=[*MATRICES, "attention", "sampling"])
+    parser.add_argument("--search", type=int, default=0, help="so many other cuts as well")
+    options = parser.parse_args()
+    names = [name for name in MATRICES if name in options.only]
+    if options.search:
+        search = options.search
+        jobs: list[Job] = []
+        for batch in options.batches:
+            for name in names:
+                count = len(cuts(name, batch, search=search))
+                jobs += [(name, batch, number, search) for number in range(count)]
+            if "attention" in options.only:
+                count = len(attention_cuts(batch, search=search))
+                jobs += [("attention", batch, number, search) for number in range(count)]
+        begin = time.monotonic()
+        with get_context("spawn").Pool(COMPILERS) as pool:
+            for problem in pool.imap_unordered(compile_one, jobs, chunksize=4):
+                if problem:
+                    print(problem)
+        print(f"{len(jobs)} cuts compiled in {time.monotonic() - begin:.0f} s", flush=True)
+    for name in names:
+        measure_products(name, options.batches, search=options.search)
+    for batch in options.batches:
+        if "attention" in options.only:
+            measure_attention(batch, search=options.search)
+        if "sampling" in options.only:
+            measure_sampling(batch)
+
+
+if __name__ == "__main__":
+    main()
