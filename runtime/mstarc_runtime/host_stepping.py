@@ -4,6 +4,7 @@ What the step reads of streams is copied out when it is dispatched; what it emit
 when its job is done. A job whose request has ended meanwhile is run to its end and ignored.
 """
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -50,9 +51,11 @@ class HostStepper:
         station.running.add(slot)
         node = worker.parts.host[step.node]
 
-        def work() -> None:
+        def work() -> int:
+            begun = time.perf_counter_ns()
             with node.using(slot):
                 step.run(worker.rank, job)
+            return time.perf_counter_ns() - begun
 
         worker.pool.submit(work, self._done(station, step, live, job))
 
@@ -61,8 +64,9 @@ class HostStepper:
     ) -> Callable[[Any, BaseException | None], None]:
         worker = self._worker
 
-        def done(_: Any, error: BaseException | None) -> None:
+        def done(spent_ns: Any, error: BaseException | None) -> None:
             worker.generation += 1
+            worker.costs.job(step.id, spent_ns or 0)
             if not worker.job_ended(live):
                 return
             station.running.discard(live.slot)
@@ -74,6 +78,7 @@ class HostStepper:
             except Exception as own:
                 worker.fail(live.slot, own, step)
                 return
+            worker.router.leave_step(live.slot, step)
             worker.router.route(live.slot, step.then)
 
         return done

@@ -6,6 +6,7 @@ from typing import Any
 
 from mstarc_runtime.engine.travel import Luggage
 from mstarc_runtime.plan_api import Rank, Step
+from mstarc_runtime.visits import Visits
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -28,6 +29,8 @@ class LiveRequest:
     marks: dict[str, int] = field(default_factory=dict)
     left: dict[str, int] = field(default_factory=dict)
     passing: list[tuple[str, Luggage]] = field(default_factory=list)
+    # Where it was when, if it is traced.
+    visits: Visits | None = None
     jobs: int = 0
     is_ending: bool = False
     is_released: bool = False

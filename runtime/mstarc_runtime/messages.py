@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from mstarc_runtime.frames import Frame, Shape
+from mstarc_runtime.visits import Visit
 
 PROTOCOL = 1
 
@@ -22,7 +23,7 @@ class Start(msgspec.Struct, tag="start", array_like=True, frozen=True):
     """A request takes a slot. `machines`: (name, first step) of those that begin on this rank.
 
     `where` gives the process of each rank for this request. `idle` are machines that do not run:
-    they send nothing, and take nothing.
+    they send nothing, and take nothing. `is_traced`: when it was at which step is told at its end.
     """
 
     slot: int
@@ -34,6 +35,7 @@ class Start(msgspec.Struct, tag="start", array_like=True, frozen=True):
     inputs: dict[str, Shape]
     seed: int
     idle: tuple[str, ...] = ()
+    is_traced: bool = False
 
 
 class Left(msgspec.Struct, tag="left", array_like=True, frozen=True):
@@ -81,13 +83,14 @@ class Tally(msgspec.Struct, array_like=True):
 class Told(msgspec.Struct, tag="told", array_like=True, frozen=True):
     """What a process has run. `start_s` are parts of its start; a frame has its trace, as JSON.
 
-    `held` is what requests hold there, as JSON.
+    `held` is what requests hold there, as JSON; `now` what its steps cost, and where requests are.
     """
 
     process: int
     tallies: tuple[Tally, ...]
     start_s: dict[str, float]
     held: str
+    now: str = ""
 
 
 class Ready(msgspec.Struct, tag="ready", array_like=True, frozen=True):
@@ -163,6 +166,7 @@ class Released(msgspec.Struct, tag="released", array_like=True, frozen=True):
     process: int
     slot: int
     request: int
+    visits: tuple[Visit, ...] = ()
 
 
 class Items(msgspec.Struct, tag="items", array_like=True, frozen=True):

@@ -131,12 +131,15 @@ class Router:
 
     def arrive(self, slot: int, station: Station) -> None:
         """The row is at a station: ready, or waiting for the streams that the step reads."""
+        worker = self._worker
         step = station.step
+        visits = worker.live[slot].visits
+        if visits is not None:
+            visits.enter(step.name)
         pulls = step.pulls if isinstance(step, DeviceStep) else ()
         if not step.reads and not pulls:
             station.ready.append(slot)
             return
-        worker = self._worker
         rings = worker.parts.rings
         ahead = step.last is not None
         standings = {
@@ -153,6 +156,7 @@ class Router:
             station.ready.append(slot)
             return
         if step.last is not None and set(standings.values()) == {"last"}:
+            self.leave_step(slot, step)
             self.route(slot, step.last)
             return
         empty = [stream for stream, standing in standings.items() if standing == "empty"]
@@ -168,7 +172,14 @@ class Router:
         if step.cut is not None and step.cut.until is not None:
             for stream in step.reads:
                 rings[stream].leave(slot, step.cut.until)
+        self.leave_step(slot, step)
         self.route(slot, step.drained)
+
+    def leave_step(self, slot: int, step: DeviceStep | HostStep) -> None:
+        """A row goes on from a step: noted where its request is traced."""
+        visits = self._worker.live[slot].visits
+        if visits is not None:
+            visits.leave(step.name)
 
     def leave(self, slot: int, machine: str) -> None:
         """A machine reads no more: its streams take all that still comes, and keep nothing."""

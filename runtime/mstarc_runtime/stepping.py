@@ -87,7 +87,7 @@ class Stepper:
         self._mark("prepare")
         worker.coverage.count(worker, batch)
         try:
-            worker.executor.run(worker.rank, batch)
+            worker.costs.launch(worker.executor, worker.rank, batch)
         except GroupLost:
             raise
         except Exception as error:
@@ -97,7 +97,7 @@ class Stepper:
         batch.begin_read_back()
         self.ahead.prepare(group, batch)
         self._mark("prepare next")
-        batch.end_read_back()
+        worker.costs.wait(batch)
         self._mark("wait")
         if group.calm > 0 and batch.flags_are_expected():
             assert station.left is not None
@@ -185,6 +185,7 @@ class Stepper:
         if not kept and group in station.groups:
             station.groups.remove(group)
         for slot in leaves:
+            worker.router.leave_step(slot, step)
             worker.router.route(slot, then.otherwise)
 
     # Steps that run once
@@ -211,7 +212,7 @@ class Stepper:
         self._mark("prepare")
         worker.coverage.count(worker, batch)
         try:
-            worker.executor.run(worker.rank, batch)
+            worker.costs.launch(worker.executor, worker.rank, batch)
         except GroupLost:
             raise
         except Exception as error:
@@ -247,7 +248,7 @@ class Stepper:
     def land_ready(self, station: Station, step: DeviceStep, batch: StepBatch) -> None:
         """Waits for a step that ran once, and lands it."""
         batch.begin_read_back()
-        batch.end_read_back()
+        self._worker.costs.wait(batch)
         self._mark("wait")
         self._landed(station, step, batch)
 
@@ -265,6 +266,7 @@ class Stepper:
                 continue  # what landed has ended its request
             station.running.discard(slot)
             station.chunks.pop(slot, None)
+            worker.router.leave_step(slot, step)
             worker.router.route(slot, step.then, bool(flags[row, 0]))
 
     # What both share

@@ -50,10 +50,12 @@ from mstarc_runtime.moves import Mover
 from mstarc_runtime.plan_api import Builder, DeviceStep, HostStep
 from mstarc_runtime.routing import Router
 from mstarc_runtime.scheduler import Scheduler
+from mstarc_runtime.step_costs import StepCosts, now_of
 from mstarc_runtime.step_failures import describe
 from mstarc_runtime.stepping import Stepper
 from mstarc_runtime.trace import HostTrace
 from mstarc_runtime.transport.mailbox import CONDUCTOR, Mailbox, Parcel
+from mstarc_runtime.visits import Visits
 from mstarc_schedule.batching import BatchPolicy
 
 # Turns without work after which a request that waits for pages is given up: enough for a release
@@ -84,6 +86,7 @@ class Worker:
         self.pool = pool
         self.executor = executor
         self.coverage = Coverage()
+        self.costs = StepCosts(is_device_here=device.type == "cpu")
         # Seconds that parts of its start took, by name.
         self.start_s: dict[str, float] = {}
         self.trace: HostTrace | None = None
@@ -122,6 +125,7 @@ class Worker:
     def turn(self) -> bool:
         """Does what there is to do, at most one step; False if there was nothing."""
         trace = self.trace
+        self.costs.begin()
         if trace is not None:
             trace.begin_turn()
         did = self._receive()
@@ -142,6 +146,8 @@ class Worker:
             did = self.stepper.finish_flights()
         self.courier.flush()
         self.groups.flush()
+        if station is not None:
+            self.costs.end(station.step.id)
         if did:
             self._idle_turns = 0
         elif (self.scheduler.starved() or self.mover.waiting) and not self.mailbox.backlog:
@@ -281,7 +287,8 @@ class Worker:
 
     def _tell(self, with_trace: bool) -> None:
         held = json.dumps(self.snapshot(), default=_plain)
-        told = Told(self.plan.process, self.coverage.so_far(), self.start_s, held)
+        now = json.dumps(now_of(self))
+        told = Told(self.plan.process, self.coverage.so_far(), self.start_s, held, now)
         spans = self.trace.all_spans() if with_trace and self.trace is not None else []
         self.mailbox.send(CONDUCTOR, told, (json.dumps(spans).encode(),))
 
@@ -312,6 +319,7 @@ class Worker:
             bounds=start.bounds,
             options=start.options,
             inputs=inputs,
+            visits=Visits() if start.is_traced else None,
         )
         self.parts.options.admit(slot, start.options)
         for table in self.parts.tables.values():
@@ -350,7 +358,8 @@ class Worker:
         self._early.pop(slot, None)
         self.generation += 1
         self.scheduler.feed()
-        self.mailbox.send(CONDUCTOR, Released(self.plan.process, slot, live.request))
+        visits = () if live.visits is None else tuple(live.visits.all())
+        self.mailbox.send(CONDUCTOR, Released(self.plan.process, slot, live.request, visits))
 
     def _end_starvation(self) -> None:
         """Nobody else can go on, so nobody will give pages back: the youngest request ends."""

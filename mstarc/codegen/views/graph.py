@@ -28,7 +28,7 @@ LEGEND_WIDTH = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A rectangle with round corners. `facts` say what it shows, for who finds it in the drawing."""
+    """A rectangle with round corners. `facts` say what it shows, for who looks it up."""
 
     x: float
     y: float
