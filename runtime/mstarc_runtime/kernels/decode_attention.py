@@ -14,6 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
+from mstarc_runtime.kernels.fetching import Ahead, constants_of, fetch_ahead
 
 
 @triton.jit
@@ -116,6 +117,7 @@ def attend_rows(
     partial,
     arrived,
     out,
+    next_weight,
     page_stride,
     scale,
     HEADS: tl.constexpr,
@@ -126,6 +128,12 @@ def attend_rows(
     ROWS: tl.constexpr,
     SLOTS: tl.constexpr,
     STAGES: tl.constexpr,
+    NEXT_K: tl.constexpr,
+    NEXT_SPLITS: tl.constexpr,
+    NEXT_COLUMNS: tl.constexpr,
+    NEXT_SHARE: tl.constexpr,
+    NEXT_CHUNKS: tl.constexpr,
+    NEXT_LANES: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
     request = tl.program_id(0)
@@ -168,6 +176,10 @@ def attend_rows(
         best, total, seen = _attended(
             q_low, q_high, k_low, k_high, v, start, last, scale, best, total, seen, ROWS
         )
+    fetch_ahead(
+        next_weight, (request * KV_HEADS + head) * PARTS + part,
+        NEXT_K, NEXT_SPLITS, NEXT_COLUMNS, NEXT_SHARE, NEXT_CHUNKS, NEXT_LANES,
+    )  # fmt: skip
     if part == PARTS - 1:
         page = tl.load(pages + request * page_stride + old // PAGE)
         at = (page.to(tl.int64) * PAGE + old % PAGE) * ROW + head * D
@@ -250,9 +262,11 @@ class DecodeAttention:
         keys: Tensor,
         values: Tensor,
         scale: float,
+        ahead: Ahead | None = None,
     ) -> None:
         """`angles`: tables f32[positions, D / 2]; `positions` i64[B]; `lengths` i32[B] with the new
-        row; `pages` i32[B, most pages]; `keys`, `values` of one layer [pages, page, Hkv, D]."""
+        row; `pages` i32[B, most pages]; `keys`, `values` of one layer [pages, page, Hkv, D].
+        `ahead` is asked for on the way."""
         attend_rows[(self.batch, self.kv_heads, self.parts)](
             qkv,
             *angles,
@@ -264,6 +278,7 @@ class DecodeAttention:
             self.partial,
             self.arrived,
             out,
+            out if ahead is None else ahead.weight,
             pages.stride(0),
             scale,
             HEADS=self.heads,
@@ -274,6 +289,7 @@ class DecodeAttention:
             ROWS=self.rows,
             SLOTS=triton.next_power_of_2(self.parts),
             STAGES=self.stages,
+            **constants_of(ahead, programs=self.batch * self.kv_heads * self.parts),
             CHAINED=self.chained,
             num_warps=self.warps,
             launch_pdl=self.chained,

@@ -41,6 +41,11 @@ def prefetch_of(kind: Kind, *, batch: int) -> int:
     return 128 if kind is GATE and batch > 1 else 0
 
 
+def ahead_of(kind: Kind, *, batch: int) -> int:
+    """Columns, of every block, that the kernel before this product asks for."""
+    return 128 if kind is GATE and batch > 1 else 256
+
+
 def _wanted(kind: Kind, inner: int, batch: int) -> Shape:
     long = inner >= _LONG
     if batch == 1:

@@ -13,7 +13,7 @@ One row: each block takes a few rows of the weights, whole, and adds in the orde
 More rows: the tensor cores, columns split over blocks; the block that comes last adds the parts in
 their order. So a row's numbers depend on the bucket, never on its neighbours or on timing.
 
-`next` kernels start early (see `dependent`).
+Kernels start early (see `dependent`) and ask for what the next one begins with (`fetching`).
 """
 
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ import triton.language as tl
 from torch import Tensor
 
 from mstarc_runtime.kernels.dependent import CHUNK, allow_next, prefetch_rows, wait_for_previous
+from mstarc_runtime.kernels.fetching import Ahead, constants_of, fetch_ahead
 
 PROJECT = tl.constexpr(0)
 GATE = tl.constexpr(1)
@@ -53,6 +54,7 @@ def one_row(
     residual,
     gain,
     squares_out,
+    next_weight,
     N,
     eps,
     K: tl.constexpr,
@@ -63,6 +65,12 @@ def one_row(
     NORMED: tl.constexpr,
     CHUNKS: tl.constexpr,
     FETCHED: tl.constexpr,
+    NEXT_K: tl.constexpr,
+    NEXT_SPLITS: tl.constexpr,
+    NEXT_COLUMNS: tl.constexpr,
+    NEXT_SHARE: tl.constexpr,
+    NEXT_CHUNKS: tl.constexpr,
+    NEXT_LANES: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
     block = tl.program_id(0)
@@ -99,6 +107,9 @@ def one_row(
         if KIND == GATE:
             b = tl.load(pointers + half + first, eviction_policy="evict_first")
             ups += b.to(tl.float32) * x[None, :]
+    fetch_ahead(
+        next_weight, block, NEXT_K, NEXT_SPLITS, NEXT_COLUMNS, NEXT_SHARE, NEXT_CHUNKS, NEXT_LANES
+    )  # fmt: skip
     product = tl.sum(sums, axis=1)
     if NORMED:
         factor = tl.rsqrt(tl.sum(squared, axis=0) / K + eps)
@@ -130,6 +141,7 @@ def few_rows(
     residual,
     gain,
     squares_out,
+    next_weight,
     partial,
     arrived,
     N,
@@ -146,6 +158,12 @@ def few_rows(
     NORMED: tl.constexpr,
     CHUNKS: tl.constexpr,
     FETCHED: tl.constexpr,
+    NEXT_K: tl.constexpr,
+    NEXT_SPLITS: tl.constexpr,
+    NEXT_COLUMNS: tl.constexpr,
+    NEXT_SHARE: tl.constexpr,
+    NEXT_CHUNKS: tl.constexpr,
+    NEXT_LANES: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
     tile = tl.program_id(0)
@@ -184,6 +202,10 @@ def few_rows(
         if KIND == GATE:
             b = tl.load(a_at + half + step, eviction_policy="evict_first")
             ups = tl.dot(b, x, ups)
+    fetch_ahead(
+        next_weight, tile * SPLIT + split,
+        NEXT_K, NEXT_SPLITS, NEXT_COLUMNS, NEXT_SHARE, NEXT_CHUNKS, NEXT_LANES,
+    )  # fmt: skip
     is_last = True
     if SPLIT > 1:
         # [tile, split, row of the batch, row of the weights]
@@ -267,6 +289,12 @@ class Product:
             size * (2 if kind == GATE else 1), dtype=torch.float32, device=device
         )
         self.arrived = torch.zeros(self.tiles, dtype=torch.int32, device=device)
+        self.ahead: Ahead | None = None
+
+    def begins_with(self, columns: int) -> Ahead:
+        """What the kernel before this one may ask for: the first `columns` of every block."""
+        split = self.shape.split if self.batch > 1 else 1
+        return Ahead(weight=self.weight, splits=split, columns=min(columns, self.inner // split))
 
     def __call__(
         self,
@@ -295,6 +323,7 @@ class Product:
             "NORMED": normed,
             "CHUNKS": chunks,
             "FETCHED": fetched,
+            **constants_of(self.ahead, programs=self.tiles * shape.split),
             "CHAINED": self.chained,
             "num_warps": shape.warps,
             "launch_pdl": self.chained,
@@ -308,6 +337,7 @@ class Product:
             h if residual is None else residual,
             h if gain is None else gain,
             h if squares_out is None else squares_out,
+            self.weight if self.ahead is None else self.ahead.weight,
         )
         if self.batch == 1:
             one_row[(self.tiles,)](*tensors, self.count, eps, **constants)
