@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.plan_api import Admission
 from mstarc_runtime.request import PreparedRequest
+from mstarc_runtime.request_times import RequestTimes
 
 
 class Listener(Protocol):
@@ -39,6 +40,7 @@ class ActiveRequest:
     listener: Listener
     # Told how many tokens of texts have come.
     on_tokens: Callable[[int], None] | None = None
+    times: RequestTimes = field(default_factory=RequestTimes)
     slot: int = -1
     machines: set[str] = field(default_factory=set)
     # The process of each rank, and the processes that have not released the request.

@@ -10,6 +10,7 @@ a rank has sent for it has come by then.
 import heapq
 from collections import deque
 from collections.abc import Callable, Mapping
+from time import monotonic_ns
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from mstarc_runtime.messages import (
 )
 from mstarc_runtime.plan_api import Audio
 from mstarc_runtime.request import PreparedRequest
+from mstarc_runtime.request_times import RequestTimes
 from mstarc_runtime.trace import RequestTrace
 from mstarc_runtime.transport.mailbox import Mailbox, Parcel
 from mstarc_schedule.admission import decide
@@ -87,10 +89,12 @@ class Conductor:
         listener: Listener,
         *,
         on_tokens: Callable[[int], None] | None = None,
+        times: RequestTimes | None = None,
     ) -> int:
         """Takes a request; its number. Fails with MS9213, MS9310, or as a rank has before.
 
-        `on_tokens` is told how many tokens have come, of outputs that become text.
+        `on_tokens` is told how many tokens have come, of outputs that become text. `times` gets the
+        request's.
         """
         if self.broken is not None:
             raise self.broken
@@ -110,7 +114,9 @@ class Conductor:
             admission=admission,
             listener=listener,
             on_tokens=on_tokens,
+            times=times or RequestTimes(),
         )
+        request.times.submitted_ns = monotonic_ns()
         self._next_number += 1
         self._by_number[request.number] = request
         if self.trace is not None:
@@ -177,6 +183,7 @@ class Conductor:
         if self.trace is not None:
             self.trace.admitted(request.number, slot)
         self._by_slot[slot] = request
+        request.times.admitted_ns = monotonic_ns()
         admission, prepared = request.admission, request.prepared
         runs = [name for name in self.placement.machines if admission.runs.get(name, True)]
         request.machines = set(runs)
@@ -195,6 +202,7 @@ class Conductor:
                 inputs={name: shape for name, (shape, _) in packed.items()},
                 seed=prepared.seed,
                 idle=tuple(name for name in self.placement.machines if name not in runs),
+                is_traced=request.times.is_traced,
             )
             frames = [frame for _, frame in packed.values() if frame is not None]
             self.mailbox.send(process, message, frames)
@@ -230,8 +238,9 @@ class Conductor:
                         message.code, message.message, notes=message.notes, helps=message.helps
                     )
                 self._end(request)
-            case Released(process=process, slot=slot):
+            case Released(process=process, slot=slot, visits=visits):
                 request = self._by_slot[slot]
+                request.times.visits += [(process, visit) for visit in visits]
                 request.processes.discard(process)
                 if not request.processes:
                     self._finish_texts(request)
@@ -258,6 +267,7 @@ class Conductor:
             return
         if self.trace is not None:
             self.trace.made(request.number)
+        request.times.made()
         output = self._outputs[name]
         if output.via is not None:
             tokens = request.tokens.setdefault(name, deque())
@@ -316,7 +326,7 @@ class Conductor:
             if not request.is_reading and not request.processes:
                 self._finish_texts(request)
 
-        self._pool.submit(work, done)
+        self._pool.submit(request.times.timed(f"{engine.name}.{op}", work), done)
 
     def _finish_texts(self, request: ActiveRequest) -> None:
         """All ranks are through: what is left of texts is handed over, then the request is over."""
@@ -333,6 +343,7 @@ class Conductor:
 
     def _conclude(self, request: ActiveRequest) -> None:
         del self._by_number[request.number]
+        request.times.ended_ns = monotonic_ns()
         if self.trace is not None:
             self.trace.ended(request.number)
         for engine in self._via.values():
