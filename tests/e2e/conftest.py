@@ -31,3 +31,12 @@ def seeing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     plan = compiled(folder, "specs/qwen3_omni.mstar", "specs/tiny/qwen3_omni.yaml", "cpu")
     with serving(plan) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def drawing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """BAGEL: texts and pictures in, a picture out."""
+    folder = tmp_path_factory.mktemp("bagel")
+    plan = compiled(folder, "specs/bagel.mstar", "specs/tiny/bagel.yaml", "cpu")
+    with serving(plan) as server:
+        yield server

@@ -41,6 +41,19 @@ def test_a_chat_is_the_same_whole_and_streamed(hello: Server) -> None:
     assert whole.choices[0].finish_reason in reasons - {None}
 
 
+def test_several_answers_have_seeds_of_their_own(hello: Server) -> None:
+    asked = {"model": "hello_stream", **ASKED}
+    (alone,) = client(hello).chat.completions.create(**asked).choices
+    whole = client(hello).chat.completions.create(**asked, n=3).choices
+    texts = [choice.message.content for choice in whole]
+    assert texts[0] == alone.message.content
+    assert len(set(texts)) > 1
+    streamed = ["", "", ""]
+    for chunk in client(hello).chat.completions.create(**asked, n=3, stream=True):
+        streamed[chunk.choices[0].index] += chunk.choices[0].delta.content or ""
+    assert streamed == texts
+
+
 def test_a_chat_answers_with_sound_too(hello: Server) -> None:
     asked = {**ASKED, "modalities": ["text", "audio"], "audio": {"format": "wav"}}
     message = hello.post("/v1/chat/completions", **asked).json()["choices"][0]["message"]

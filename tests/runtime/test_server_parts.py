@@ -17,6 +17,7 @@ from mstarc_runtime.server.sound_formats import encoded, pcm
 from tests.support.golden import ROOT
 
 CHAT, SPEECH, HEARD = "/v1/chat/completions", "/v1/audio/speech", "/v1/audio/transcriptions"
+DRAWN, REDRAWN = "/v1/images/generations", "/v1/images/edits"
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -97,7 +98,7 @@ def test_an_answer_that_is_taken_has_no_bound() -> None:
         ("voice_chat", (CHAT, HEARD)),
         ("orpheus_tiny", (SPEECH,)),
         ("qwen3_omni", (CHAT, SPEECH)),
-        ("bagel", (CHAT,)),
+        ("bagel", (CHAT, DRAWN, REDRAWN)),
         ("pi05", ()),
         ("vjepa2", ()),
     ],

@@ -36,9 +36,14 @@ def read_image(content: bytes) -> Image.Image:
 
 def png_bytes(pixels: NDArray[Any]) -> bytes:
     """A PNG file of `pixels` u8[3, H, W]."""
+    return image_bytes(pixels, "png")
+
+
+def image_bytes(pixels: NDArray[Any], form: str) -> bytes:
+    """A file of `pixels` u8[3, H, W] in the format `png`, `jpeg` or `webp`."""
     assert pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[0] == 3, (
         f"an image is u8[3, H, W], not {pixels.dtype}{list(pixels.shape)}"
     )
     buffer = BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0))).save(buffer, "PNG")
+    Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0))).save(buffer, form.upper())
     return buffer.getvalue()

@@ -4,7 +4,7 @@ A route of OpenAI's needs inputs and outputs of certain kinds; the names are the
 
 - parts of a message go to the plan's input of parts, or each to the one input of its kind;
 - a text output named `transcript` is what was heard; the first other text output is the reply;
-- the first output of sound is what is said.
+- the first output of sound is what is said, the first picture what is drawn.
 """
 
 from collections.abc import Mapping
@@ -30,6 +30,7 @@ class Abilities:
     reply: Declared | None
     transcript: Declared | None
     sound: Declared | None
+    picture: Declared | None
     options: Mapping[str, Declared]
 
     @property
@@ -58,12 +59,30 @@ class Abilities:
         return all(kind == "audio" or entry.optional for kind, entry in self.single.items())
 
     @property
+    def can_draw(self) -> bool:
+        """Whether a text alone is enough for a picture."""
+        if self.picture is None or "text" not in self.takes:
+            return False
+        return all(kind == "text" or entry.optional for kind, entry in self.single.items())
+
+    @property
+    def can_redraw(self) -> bool:
+        """Whether a text and pictures are enough for a picture."""
+        if self.picture is None or not {"text", "image"} <= self.takes:
+            return False
+        return all(
+            kind in ("text", "image") or entry.optional for kind, entry in self.single.items()
+        )
+
+    @property
     def routes(self) -> tuple[str, ...]:
         """The routes that can be asked."""
         can = {
             "/v1/chat/completions": self.can_chat,
             "/v1/audio/speech": self.can_speak,
             "/v1/audio/transcriptions": self.can_transcribe,
+            "/v1/images/generations": self.can_draw,
+            "/v1/images/edits": self.can_redraw,
             "/generate": True,
         }
         return tuple(route for route, is_there in can.items() if is_there)
@@ -94,6 +113,7 @@ def abilities_of(plan: LoadedPlan) -> Abilities:
                 if entry.optional and kind_of(entry.type) in KINDS:
                     single.setdefault(kind_of(entry.type), entry)
     texts = [entry for entry in plan.outputs if entry.type == "text"]
+    pictures = [entry for entry in plan.outputs if entry.type == "image"]
     sounds = [entry for entry in plan.outputs if kind_of(entry.type) == "audio"]
     return Abilities(
         parts=parts,
@@ -101,6 +121,7 @@ def abilities_of(plan: LoadedPlan) -> Abilities:
         reply=next((entry for entry in texts if entry.name != TRANSCRIPT), None),
         transcript=next((entry for entry in texts if entry.name == TRANSCRIPT), None),
         sound=sounds[0] if sounds else None,
+        picture=pictures[0] if pictures else None,
         options={entry.name: entry for entry in plan.options},
     )
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mstarc_runtime.errors import RuntimeFailure, did_you_mean
-from mstarc_runtime.server import chat, facts, generate, speech, transcriptions
+from mstarc_runtime.server import chat, facts, generate, images, speech, transcriptions
 from mstarc_runtime.server.body import wrong
 from mstarc_runtime.server.refusals import refusal
 from mstarc_runtime.server.service import Service
@@ -31,6 +31,8 @@ POSTS: tuple[tuple[str, Answer], ...] = (
     (chat.ROUTE, chat.chat),
     (speech.ROUTE, speech.speech),
     (transcriptions.ROUTE, transcriptions.transcribe),
+    (images.GENERATIONS, images.generate),
+    (images.EDITS, images.edit),
     (generate.ROUTE, generate.generate),
 )
 GETS: tuple[tuple[str, Answer], ...] = (

@@ -24,6 +24,7 @@ from mstarc_runtime.server.abilities import Abilities, cannot
 from mstarc_runtime.server.inputs import Given, inputs_of
 from mstarc_runtime.server.live import Live, Sound, Text
 from mstarc_runtime.server.models import check_model
+from mstarc_runtime.server.samples import ender_of, events_of, samples_of
 from mstarc_runtime.server.service import Service
 from mstarc_runtime.server.sound_formats import encoded, formats, pcm
 from mstarc_runtime.server.streaming import DONE, Pieces, event, streamed_events, unless_gone
@@ -33,6 +34,7 @@ FIELDS: Final = (
     *("model", "messages", "stream", "stream_options", "modalities", "audio"),
     *("max_completion_tokens", "n", "user"),
 )
+MOST: Final = 8
 _MEDIA: Final = {"image_url": "image", "video_url": "video"}
 
 
@@ -41,6 +43,7 @@ class _Chat:
     """What a request asks for."""
 
     prepared: PreparedRequest
+    count: int
     wants_text: bool
     sound_format: str | None
     is_streamed: bool
@@ -57,19 +60,20 @@ async def chat(request: Request, service: Service) -> Response:
     content = fields.read_object(await request.body())
     service.check_ready()
     asked = await run_in_threadpool(_read, service, content)
-    live = service.submit(asked.prepared, ROUTE)
-    end = service.ender(live)
+    lives = service.submit_all(samples_of(asked.prepared, asked.count), ROUTE)
+    end = ender_of(service, lives)
     if asked.is_streamed:
-        return await streamed_events(request, _chunks(service, live, asked), end=end)
-    return await unless_gone(request, _completion(service, live, asked), end)
+        return await streamed_events(request, _chunks(service, lives, asked), end=end)
+    return await unless_gone(request, _completion(service, lives, asked), end)
 
 
 def _read(service: Service, content: Mapping[str, Any]) -> _Chat:
     abilities = service.abilities
     options = fields.options_in(content, FIELDS, abilities.options, "a chat completion")
     check_model(service.plan, content)
-    if fields.field(content, "n", "whole number", 1) != 1:
-        raise fields.wrong("`n` is 1 here: ask several times for several answers")
+    count = fields.field(content, "n", "whole number", 1)
+    if not 1 <= count <= MOST:
+        raise fields.wrong(f"`n` can't be {count}", f"it is 1 .. {MOST}")
     longest = fields.field(content, "max_completion_tokens", "whole number")
     if longest is not None:
         options["max_tokens"] = longest
@@ -96,6 +100,7 @@ def _read(service: Service, content: Mapping[str, Any]) -> _Chat:
     )
     return _Chat(
         prepared=prepared,
+        count=count,
         wants_text="text" in wanted,
         sound_format=form,
         is_streamed=is_streamed,
@@ -173,62 +178,76 @@ def _part(part: Any, role: str, where: str) -> Given:
     return Given(kind=_MEDIA[kind], content=content, role=role)
 
 
-async def _completion(service: Service, live: Live, asked: _Chat) -> Response:
-    texts: list[str] = []
-    sounds: list[NDArray[np.float32]] = []
-    rate = 0
-    async with aclosing(service.events(live)) as events:
-        async for made in events:
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Said:
+    """All of one answer."""
+
+    texts: list[str] = field(default_factory=list)
+    sounds: list[NDArray[np.float32]] = field(default_factory=list)
+    rate: int = 24000
+
+
+async def _completion(service: Service, lives: Sequence[Live], asked: _Chat) -> Response:
+    said = [_Said() for _ in lives]
+    async with aclosing(events_of(service, lives)) as events:
+        async for number, made in events:
             if isinstance(made, Text):
-                texts.append(made.piece)
+                said[number].texts.append(made.piece)
             elif isinstance(made, Sound):
-                sounds.append(made.samples)
-                rate = made.rate
-    text = "".join(texts)
+                said[number].sounds.append(made.samples)
+                said[number].rate = made.rate
+    choices = [
+        {
+            "index": number,
+            "message": await run_in_threadpool(_message, asked, said[number]),
+            "finish_reason": _reason(live, asked),
+        }
+        for number, live in enumerate(lives)
+    ]
+    head = _head(service, asked, "chat.completion")
+    return JSONResponse({**head, "choices": choices, "usage": _usage(lives)})
+
+
+def _message(asked: _Chat, said: _Said) -> dict[str, Any]:
+    text = "".join(said.texts)
     message: dict[str, Any] = {"role": "assistant", "content": text if asked.wants_text else None}
     if asked.sound_format is not None:
-        form = asked.sound_format.removesuffix("16")
-        data = await run_in_threadpool(_file, sounds, rate, form)
+        content = encoded(said.sounds, said.rate, asked.sound_format.removesuffix("16"))
+        data = base64.b64encode(content).decode()
         message["audio"] = {"id": f"audio-{asked.id}", "data": data, "transcript": text}
-    return JSONResponse(
-        {
-            **_head(service, asked, "chat.completion"),
-            "choices": [
-                {"index": 0, "message": message, "finish_reason": _reason(live, asked)},
-            ],
-            "usage": {"completion_tokens": live.tokens},
-        }
-    )
+    return message
 
 
-def _file(sounds: Sequence[NDArray[np.float32]], rate: int, form: str) -> str:
-    return base64.b64encode(encoded(sounds, rate or 24000, form)).decode()
-
-
-async def _chunks(service: Service, live: Live, asked: _Chat) -> Pieces:
+async def _chunks(service: Service, lives: Sequence[Live], asked: _Chat) -> Pieces:
     head = _head(service, asked, "chat.completion.chunk")
 
-    def chunk(delta: Mapping[str, Any], reason: str | None = None) -> bytes:
-        return event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+    def chunk(number: int, delta: Mapping[str, Any], reason: str | None = None) -> bytes:
+        choice = {"index": number, "delta": delta, "finish_reason": reason}
+        return event({**head, "choices": [choice]})
 
-    is_first = True
-    async with aclosing(service.events(live)) as events:
-        async for made in events:
-            if is_first:
-                yield chunk({"role": "assistant"})
-            is_first = False
+    begun: set[int] = set()
+    async with aclosing(events_of(service, lives)) as events:
+        async for number, made in events:
+            if number not in begun:
+                yield chunk(number, {"role": "assistant"})
+            begun.add(number)
             if isinstance(made, Text):
                 delta: dict[str, Any] = {"content": made.piece}
                 if asked.sound_format is not None:
                     delta["audio"] = {"id": f"audio-{asked.id}", "transcript": made.piece}
-                yield chunk(delta)
+                yield chunk(number, delta)
             elif isinstance(made, Sound):
                 data = base64.b64encode(pcm(made.samples)).decode()
-                yield chunk({"audio": {"id": f"audio-{asked.id}", "data": data}})
-    yield chunk({}, _reason(live, asked))
+                yield chunk(number, {"audio": {"id": f"audio-{asked.id}", "data": data}})
+    for number, live in enumerate(lives):
+        yield chunk(number, {}, _reason(live, asked))
     if asked.with_usage:
-        yield event({**head, "choices": [], "usage": {"completion_tokens": live.tokens}})
+        yield event({**head, "choices": [], "usage": _usage(lives)})
     yield DONE
+
+
+def _usage(lives: Sequence[Live]) -> dict[str, int]:
+    return {"completion_tokens": sum(live.tokens for live in lives)}
 
 
 def _head(service: Service, asked: _Chat, kind: str) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from typing import Any
 from mstarc_runtime.loader import Declared
 from mstarc_runtime.plan_api import PLAN_ABI
 from mstarc_runtime.server.abilities import KINDS, kind_of
+from mstarc_runtime.server.chat import MOST as CHATS
+from mstarc_runtime.server.images import FORMATS, MOST
 from mstarc_runtime.server.models import option_schema
 from mstarc_runtime.server.service import Service
 from mstarc_runtime.server.sound_formats import formats
@@ -47,6 +49,8 @@ def openapi(service: Service) -> dict[str, Any]:
         "/v1/chat/completions": _chat,
         "/v1/audio/speech": _speech,
         "/v1/audio/transcriptions": _transcription,
+        "/v1/images/generations": _generation,
+        "/v1/images/edits": _edit,
         "/generate": _generate,
     }
     paths: dict[str, Any] = {
@@ -136,7 +140,7 @@ def _chat(service: Service) -> dict[str, Any]:
             "default": ["text"],
         },
         "max_completion_tokens": {"type": "integer"},
-        "n": {"type": "integer", "const": 1},
+        "n": {"type": "integer", "minimum": 1, "maximum": CHATS, "default": 1},
         "user": {"type": "string"},
         **_options(service),
     }
@@ -183,6 +187,37 @@ def _transcription(service: Service) -> dict[str, Any]:
     return _operation(
         "the transcript of a sound", "multipart/form-data", _object(properties, ["file"])
     )
+
+
+def _generation(service: Service) -> dict[str, Any]:
+    schema = _object(_drawing(service), ["prompt"])
+    return _operation("pictures of a text", "application/json", schema)
+
+
+def _edit(service: Service) -> dict[str, Any]:
+    file = {"type": "string", "contentMediaType": "application/octet-stream"}
+    properties = {"image": file, **_drawing(service)}
+    schema = _object(properties, ["image", "prompt"])
+    return _operation("pictures of a text and pictures", "multipart/form-data", schema)
+
+
+def _drawing(service: Service) -> dict[str, Any]:
+    has_size = {"width", "height"} <= set(service.abilities.options)
+    size = {"pattern": "^(auto|[1-9][0-9]*x[1-9][0-9]*)$"} if has_size else {"const": "auto"}
+    return {
+        "model": {"type": "string"},
+        "prompt": {"type": "string", "minLength": 1},
+        "n": {"type": "integer", "minimum": 1, "maximum": MOST, "default": 1},
+        "size": {"type": "string", "default": "auto", **size},
+        "output_format": {"type": "string", "enum": list(FORMATS), "default": "png"},
+        "response_format": {"type": "string", "const": "b64_json"},
+        "stream": {"type": "boolean", "default": False},
+        "partial_images": {"type": "integer", "const": 0},
+        "quality": {"type": "string", "const": "auto"},
+        "background": {"type": "string", "enum": ["auto", "opaque"]},
+        "user": {"type": "string"},
+        **_options(service),
+    }
 
 
 def _generate(service: Service) -> dict[str, Any]:

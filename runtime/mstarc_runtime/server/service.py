@@ -9,7 +9,7 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,14 +75,22 @@ class Service:
 
     def submit(self, prepared: PreparedRequest, route: str) -> Live:
         """Takes a request. Fails with MS9213, MS9310, MS9314, or as a rank has."""
+        return self.submit_all([prepared], route)[0]
+
+    def submit_all(self, prepared: Sequence[PreparedRequest], route: str) -> list[Live]:
+        """Takes several requests or none. Fails as `submit`."""
         self.check_ready()
-        prepared.admit(self.plan)
-        if self.taken >= self.placement.max_requests + self.limits.queue:
+        for one in prepared:
+            one.admit(self.plan)
+        if self.taken + len(prepared) > self.placement.max_requests + self.limits.queue:
             raise RuntimeFailure(
                 "MS9310",
                 f"{self.taken} requests run or wait already",
                 helps=[f"try again in {self.retry_after_s} s"],
             )
+        return [self._take(one, route) for one in prepared]
+
+    def _take(self, prepared: PreparedRequest, route: str) -> Live:
         live = Live(
             asyncio.get_running_loop(),
             most_bytes=self.limits.unread_bytes,

@@ -1,23 +1,20 @@
 """`/v1/audio/transcriptions`: a sound file in, its transcript out.
 
-The form is kept in memory, and its file's name is never used. A model that also replies to what it
-hears does so here too, and nobody gets the reply.
+A model that also replies to what it hears does so here too, and nobody gets the reply.
 """
 
-from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from mstarc_runtime.request import Asked, PreparedRequest, prepare_read
 from mstarc_runtime.server import body as fields
 from mstarc_runtime.server.abilities import cannot
+from mstarc_runtime.server.forms import Form, read_form
 from mstarc_runtime.server.inputs import Given, inputs_of
 from mstarc_runtime.server.live import Live, Text
 from mstarc_runtime.server.models import check_model
@@ -26,12 +23,6 @@ from mstarc_runtime.server.streaming import Pieces, event, streamed_events, unle
 
 ROUTE: Final = "/v1/audio/transcriptions"
 FIELDS: Final = ("file", "model", "response_format", "stream")
-
-
-class _InMemory(MultiPartParser):
-    """Writes no part to a disk: a body has a limit of its own."""
-
-    spool_max_size = 1 << 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +38,9 @@ async def transcribe(request: Request, service: Service) -> Response:
     """Writes down what is heard. Fails with MS9202 … MS9218."""
     if not service.abilities.can_transcribe:
         raise cannot(service.plan, ROUTE, "it takes a sound alone and has an output `transcript`")
-    form, sound = await _form(request)
+    form = await read_form(request, holds="`file` holds the sound", most_files=1)
     service.check_ready()
-    asked = await run_in_threadpool(_read, service, form, sound)
+    asked = await run_in_threadpool(_read, service, form)
     live = service.submit(asked.prepared, ROUTE)
     end = service.ender(live)
     if asked.is_streamed:
@@ -57,25 +48,11 @@ async def transcribe(request: Request, service: Service) -> Response:
     return await unless_gone(request, _whole(service, live, asked), end)
 
 
-async def _form(request: Request) -> tuple[dict[str, str], bytes]:
-    """The fields that are texts, and the file's bytes."""
-    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        raise fields.wrong("the body is not multipart/form-data", "`file` holds the sound")
-    try:
-        parser = _InMemory(request.headers, request.stream(), max_files=1, max_fields=64)
-        form = await parser.parse()
-    except MultiPartException as error:
-        raise fields.wrong("the body is not multipart/form-data", error.message) from error
-    file = form.get("file")
-    if not isinstance(file, UploadFile):
-        raise fields.wrong("there is no `file`", "it holds the sound")
-    texts = {name: value for name, value in form.multi_items() if isinstance(value, str)}
-    return texts, await file.read()
-
-
-def _read(service: Service, form: Mapping[str, str], sound: bytes) -> _Transcription:
-    abilities = service.abilities
+def _read(service: Service, sent: Form) -> _Transcription:
+    abilities, form = service.abilities, sent.texts
     assert abilities.transcript is not None
+    if "file" not in sent.files:
+        raise fields.wrong("there is no `file`", "it holds the sound")
     # A form has only texts, so that an option of any kind is read from one, as on a command line.
     fields.check_fields(form, {*FIELDS, *abilities.options}, "a transcription")
     options: dict[str, Any] = {name: form[name] for name in abilities.options if name in form}
@@ -85,7 +62,7 @@ def _read(service: Service, form: Mapping[str, str], sound: bytes) -> _Transcrip
     prepared = prepare_read(
         service.plan,
         Asked(options=options, wants=(abilities.transcript.name,)),
-        inputs_of(abilities, [Given(kind="audio", content=sound)]),
+        inputs_of(abilities, [Given(kind="audio", content=sent.files["file"][0])]),
     )
     return _Transcription(prepared=prepared, as_text=style == "text", is_streamed=is_streamed)
 
