@@ -1,0 +1,578 @@
+"""A mixture of experts for a few rows: only the blocks that rows have chosen are read, each once.
+
+`h` bf16[B, W] are rows before their RMS norm, as in `skinny`: they carry its gain, and `squares`
+f32[P, B] the parts of their sums of squares. Three kernels:
+
+    choose    logits of the router; the block that comes last takes the best of each row, what they
+              count for, and lists the experts that anybody wants
+    enter     silu(gate) * up of every wanted expert for the rows that chose it
+    leave     down of the same; the block that comes last at some outputs adds a row's experts in
+              their order, and does what `skinny`'s RESIDUAL does
+
+A block that every row takes beside the experts is cut into pieces of an expert's size (its inside
+is a multiple of one): they come behind the experts, always chosen, for the sigmoid of their gate.
+
+One row: columns are added as vectors, and no list is needed. More rows: the tensor cores, all rows
+of the bucket at a time, those that chose another expert being zero. So a row's numbers depend on
+the bucket alone.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
+
+
+@triton.jit
+def _factors(squares, parts, row, B: tl.constexpr, W: tl.constexpr, eps, PARTS: tl.constexpr):
+    """1 / RMS of rows `row` i32[R]: f32[R]."""
+    part = tl.arange(0, PARTS)
+    values = tl.load(
+        squares + part[:, None] * B + row[None, :],
+        mask=(part < parts)[:, None] & (row < B)[None, :],
+        other=0.0,
+    )
+    return tl.rsqrt(tl.sum(values, axis=0) / W + eps)
+
+
+@triton.jit
+def choose_experts(
+    h,
+    squares,
+    parts,
+    router,
+    gate,
+    logits,
+    arrived,
+    ids,
+    shares,
+    places,
+    wanted,
+    eps,
+    B: tl.constexpr,
+    WIDTH: tl.constexpr,
+    W: tl.constexpr,
+    EXPERTS: tl.constexpr,
+    CHOSEN: tl.constexpr,
+    PIECES: tl.constexpr,
+    NORMED: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    SPLIT: tl.constexpr,
+    PARTS: tl.constexpr,
+    CHAINED: tl.constexpr,
+):
+    """`logits` f32[SPLIT, EXPERTS + 1, WIDTH] is scratch. Gives `ids` i32[B, CHOSEN + PIECES] and
+    `shares` f32 of them, `places` i32[EXPERTS + PIECES, WIDTH]: where among a row's choice an
+    expert is, or -1; `wanted` i32[1 + EXPERTS + PIECES]: how many experts are, and which."""
+    tile = tl.program_id(0)
+    split = tl.program_id(1)
+    TILES: tl.constexpr = EXPERTS // ROWS
+    SPAN: tl.constexpr = W // SPLIT
+    SLOTS: tl.constexpr = CHOSEN + PIECES
+    own = tl.arange(0, ROWS)
+    columns = tl.arange(0, COLUMNS)
+    batch = tl.arange(0, WIDTH)
+    first = split * SPAN
+    allow_next(CHAINED)
+    # Behind the tiles of the router there is one of the gate, a single row.
+    row = tile * ROWS + own
+    matrix = router
+    if tile == TILES:
+        row = own * 0
+        matrix = gate
+    a_at = matrix + row[:, None] * W + first + columns[None, :]
+    wait_for_previous(CHAINED)
+    if B == 1:
+        sums = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        for step in tl.static_range(0, SPAN, COLUMNS):
+            x = tl.load(h + first + step + columns).to(tl.float32)
+            sums += tl.load(a_at + step).to(tl.float32) * x[None, :]
+        product = tl.sum(sums, axis=1)
+        where = (split * (EXPERTS + 1) + tile * ROWS + own) * WIDTH
+        tl.store(logits + where, product, mask=(tile < TILES) | (own == 0))
+    else:
+        x_at = h + tl.where(batch < B, batch, 0)[None, :] * W + first + columns[:, None]
+        made = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
+        for step in tl.range(0, SPAN, COLUMNS):
+            made = tl.dot(tl.load(a_at + step), tl.load(x_at + step), made)
+        where = (split * (EXPERTS + 1) + tile * ROWS + own)[:, None] * WIDTH + batch[None, :]
+        tl.store(logits + where, made, mask=((tile < TILES) | (own == 0))[:, None])
+    tl.debug_barrier()
+    if tl.atomic_add(arrived, 1, sem="acq_rel") == tl.num_programs(0) * SPLIT - 1:
+        factor = _factors(squares, parts, batch, B, W, eps, PARTS)
+        expert = tl.arange(0, EXPERTS)
+        at = logits + expert[None, :] * WIDTH + batch[:, None]
+        scores = tl.zeros((WIDTH, EXPERTS), dtype=tl.float32)
+        for other in tl.static_range(SPLIT):
+            scores += tl.load(at + other * (EXPERTS + 1) * WIDTH, cache_modifier=".cg")
+        scores *= factor[:, None]
+        is_row = batch < B
+        highest = tl.max(scores, axis=1)
+        powers = tl.exp(scores - highest[:, None])
+        total = tl.sum(powers, axis=1)
+        place = tl.full((WIDTH, EXPERTS), -1, dtype=tl.int32)
+        left = scores
+        sum_of_best = tl.zeros((WIDTH,), dtype=tl.float32)
+        for number in tl.static_range(CHOSEN):
+            best = tl.max(left, axis=1)
+            # The first of equals, as a stable order has them.
+            which = tl.min(tl.where(left == best[:, None], expert[None, :], EXPERTS), axis=1)
+            is_it = expert[None, :] == which[:, None]
+            place = tl.where(is_it, number, place)
+            left = tl.where(is_it, float("-inf"), left)
+            power = tl.exp(best - highest)
+            sum_of_best += power
+            tl.store(ids + batch * SLOTS + number, which, mask=is_row)
+            tl.store(shares + batch * SLOTS + number, power, mask=is_row)
+        under = sum_of_best if NORMED else total
+        tl.debug_barrier()
+        for number in tl.static_range(CHOSEN):
+            share = tl.load(shares + batch * SLOTS + number, mask=is_row, other=0.0)
+            tl.store(shares + batch * SLOTS + number, share / under, mask=is_row)
+        if PIECES > 0:
+            open_by = tl.zeros((WIDTH,), dtype=tl.float32)
+            for other in tl.static_range(SPLIT):
+                at_gate = (other * (EXPERTS + 1) + EXPERTS) * WIDTH + batch
+                open_by += tl.load(logits + at_gate, cache_modifier=".cg")
+            opened = 1.0 / (1.0 + tl.exp(-open_by * factor))
+            for piece in tl.static_range(PIECES):
+                tl.store(ids + batch * SLOTS + CHOSEN + piece, EXPERTS + piece, mask=is_row)
+                tl.store(shares + batch * SLOTS + CHOSEN + piece, opened, mask=is_row)
+        if B > 1:
+            place = tl.where(is_row[:, None], place, -1)
+            tl.store(places + expert[None, :] * WIDTH + batch[:, None], place)
+            is_wanted = tl.max(place, axis=0) >= 0
+            order = tl.cumsum(is_wanted.to(tl.int32), axis=0)
+            count = tl.sum(is_wanted.to(tl.int32), axis=0)
+            tl.store(wanted + order, expert, mask=is_wanted)
+            for piece in tl.static_range(PIECES):
+                tl.store(wanted + 1 + count + piece, EXPERTS + piece)
+                always = tl.where(is_row, CHOSEN + piece, -1)
+                tl.store(places + (EXPERTS + piece) * WIDTH + batch, always)
+            tl.store(wanted, count + PIECES)
+        tl.store(arrived, 0)
+
+
+@triton.jit
+def enter_one(
+    h,
+    squares,
+    parts,
+    gate_up,
+    shared,
+    ids,
+    act,
+    eps,
+    W: tl.constexpr,
+    INNER: tl.constexpr,
+    EXPERTS: tl.constexpr,
+    PIECES: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    PARTS: tl.constexpr,
+    CHAINED: tl.constexpr,
+):
+    """`act` [CHOSEN + PIECES, INNER] of one row."""
+    tile = tl.program_id(0)
+    slot = tl.program_id(1)
+    rows = tile * ROWS + tl.arange(0, ROWS)
+    columns = tl.arange(0, COLUMNS)
+    allow_next(CHAINED)
+    wait_for_previous(CHAINED)
+    expert = tl.load(ids + slot)
+    matrix = gate_up + expert.to(tl.int64) * (2 * INNER * W)
+    apart = expert * 0 + INNER * W
+    if PIECES > 0:
+        if expert >= EXPERTS:
+            matrix = shared + (expert - EXPERTS).to(tl.int64) * (INNER * W)
+            apart = expert * 0 + PIECES * INNER * W
+    at = matrix + rows[:, None] * W + columns[None, :]
+    gates = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    ups = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    for first in tl.static_range(0, W, COLUMNS):
+        a = tl.load(at + first, eviction_policy="evict_first")
+        b = tl.load(at + apart + first, eviction_policy="evict_first")
+        x = tl.load(h + first + columns).to(tl.float32)[None, :]
+        gates += a.to(tl.float32) * x
+        ups += b.to(tl.float32) * x
+    part = tl.arange(0, PARTS)
+    total = tl.sum(tl.load(squares + part, mask=part < parts, other=0.0), axis=0)
+    factor = tl.rsqrt(total / W + eps)
+    g = tl.sum(gates, axis=1) * factor
+    u = tl.sum(ups, axis=1) * factor
+    made = g / (1.0 + tl.exp(-g)) * u
+    tl.store(act + slot * INNER + rows, made.to(act.dtype.element_ty))
+
+
+@triton.jit
+def leave_one(
+    act,
+    down,
+    shared,
+    ids,
+    shares,
+    residual,
+    gain,
+    h,
+    squares_out,
+    W: tl.constexpr,
+    INNER: tl.constexpr,
+    EXPERTS: tl.constexpr,
+    CHOSEN: tl.constexpr,
+    PIECES: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    CHAINED: tl.constexpr,
+):
+    tile = tl.program_id(0)
+    rows = tile * ROWS + tl.arange(0, ROWS)
+    columns = tl.arange(0, COLUMNS)
+    inside = columns < INNER
+    allow_next(CHAINED)
+    wait_for_previous(CHAINED)
+    sums = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    for slot in tl.static_range(CHOSEN + PIECES):
+        if slot < CHOSEN:
+            expert = tl.load(ids + slot).to(tl.int64)
+            matrix = down + expert * (W * INNER) + rows[:, None] * INNER
+        else:
+            matrix = shared + rows[:, None] * (PIECES * INNER) + (slot - CHOSEN) * INNER
+        share = tl.load(shares + slot)
+        for first in tl.static_range(0, INNER, COLUMNS):
+            there = inside if INNER < COLUMNS else first + columns < INNER
+            a = tl.load(
+                matrix + first + columns[None, :],
+                mask=there[None, :],
+                other=0.0,
+                eviction_policy="evict_first",
+            )
+            x = tl.load(act + slot * INNER + first + columns, mask=there, other=0.0)
+            sums += a.to(tl.float32) * (x.to(tl.float32) * share)[None, :]
+    product = tl.sum(sums, axis=1) + tl.load(residual + rows)
+    tl.store(residual + rows, product)
+    scaled = product * tl.load(gain + rows).to(tl.float32)
+    tl.store(h + rows, scaled.to(h.dtype.element_ty))
+    tl.store(squares_out + tile, tl.sum(product * product, axis=0))
+
+
+@triton.jit
+def enter_few(
+    h,
+    squares,
+    parts,
+    gate_up,
+    shared,
+    places,
+    wanted,
+    act,
+    eps,
+    B: tl.constexpr,
+    WIDTH: tl.constexpr,
+    W: tl.constexpr,
+    INNER: tl.constexpr,
+    EXPERTS: tl.constexpr,
+    SLOTS: tl.constexpr,
+    PIECES: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    STAGES: tl.constexpr,
+    PARTS: tl.constexpr,
+    CHAINED: tl.constexpr,
+):
+    """`act` [B, SLOTS, INNER]."""
+    tile = tl.program_id(0)
+    number = tl.program_id(1)
+    rows = tile * ROWS + tl.arange(0, ROWS)
+    columns = tl.arange(0, COLUMNS)
+    batch = tl.arange(0, WIDTH)
+    allow_next(CHAINED)
+    wait_for_previous(CHAINED)
+    if number < tl.load(wanted):
+        expert = tl.load(wanted + 1 + number)
+        place = tl.load(places + expert * WIDTH + batch)
+        has = place >= 0
+        matrix = gate_up + expert.to(tl.int64) * (2 * INNER * W)
+        apart = expert * 0 + INNER * W
+        if PIECES > 0:
+            if expert >= EXPERTS:
+                matrix = shared + (expert - EXPERTS).to(tl.int64) * (INNER * W)
+                apart = expert * 0 + PIECES * INNER * W
+        a_at = matrix + rows[:, None] * W + columns[None, :]
+        x_at = h + batch[None, :] * W + columns[:, None]
+        gates = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
+        ups = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
+        for step in tl.range(0, W, COLUMNS, num_stages=STAGES):
+            x = tl.load(x_at + step, mask=has[None, :], other=0.0)
+            a = tl.load(a_at + step, eviction_policy="evict_first")
+            b = tl.load(a_at + apart + step, eviction_policy="evict_first")
+            gates = tl.dot(a, x, gates)
+            ups = tl.dot(b, x, ups)
+        factor = _factors(squares, parts, batch, B, W, eps, PARTS)[None, :]
+        gates *= factor
+        made = gates / (1.0 + tl.exp(-gates)) * (ups * factor)
+        to = act + (batch * SLOTS + place)[None, :] * INNER + rows[:, None]
+        tl.store(to, made.to(act.dtype.element_ty), mask=has[None, :])
+
+
+@triton.jit
+def leave_few(
+    act,
+    down,
+    shared,
+    places,
+    wanted,
+    shares,
+    made,
+    arrived,
+    residual,
+    gain,
+    h,
+    squares_out,
+    B: tl.constexpr,
+    WIDTH: tl.constexpr,
+    W: tl.constexpr,
+    INNER: tl.constexpr,
+    EXPERTS: tl.constexpr,
+    SLOTS: tl.constexpr,
+    PIECES: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    STAGES: tl.constexpr,
+    CHAINED: tl.constexpr,
+):
+    """`made` f32[B, SLOTS, W] is scratch; each of its numbers is written by one block."""
+    tile = tl.program_id(0)
+    number = tl.program_id(1)
+    rows = tile * ROWS + tl.arange(0, ROWS)
+    columns = tl.arange(0, COLUMNS)
+    batch = tl.arange(0, WIDTH)
+    is_row = batch < B
+    allow_next(CHAINED)
+    wait_for_previous(CHAINED)
+    count = tl.load(wanted)
+    if number < count:
+        expert = tl.load(wanted + 1 + number)
+        place = tl.load(places + expert * WIDTH + batch)
+        has = place >= 0
+        matrix = down + expert.to(tl.int64) * (W * INNER)
+        across = expert * 0 + INNER
+        if PIECES > 0:
+            if expert >= EXPERTS:
+                matrix = shared + (expert - EXPERTS).to(tl.int64) * INNER
+                across = expert * 0 + PIECES * INNER
+        a_at = matrix + rows[:, None] * across + columns[None, :]
+        x_at = act + (batch * SLOTS + place)[None, :] * INNER + columns[:, None]
+        sums = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
+        for step in tl.range(0, INNER, COLUMNS, num_stages=STAGES):
+            x = tl.load(x_at + step, mask=has[None, :], other=0.0)
+            sums = tl.dot(tl.load(a_at + step, eviction_policy="evict_first"), x, sums)
+        to = made + (batch * SLOTS + place)[None, :] * W + rows[:, None]
+        tl.store(to, sums, mask=has[None, :])
+        tl.debug_barrier()
+        if tl.atomic_add(arrived + tile, 1, sem="acq_rel") == count - 1:
+            where = is_row[None, :]
+            to = batch[None, :] * W + rows[:, None]
+            total = tl.load(residual + to, mask=where, other=0.0)
+            for slot in tl.static_range(SLOTS):
+                share = tl.load(shares + batch * SLOTS + slot, mask=is_row, other=0.0)
+                at = made + (batch * SLOTS + slot)[None, :] * W + rows[:, None]
+                total += share[None, :] * tl.load(at, mask=where, other=0.0, cache_modifier=".cg")
+            tl.store(residual + to, total, mask=where)
+            scaled = total * tl.load(gain + rows).to(tl.float32)[:, None]
+            tl.store(h + to, scaled.to(h.dtype.element_ty), mask=where)
+            squared = tl.sum(tl.where(where, total * total, 0.0), axis=0)
+            tl.store(squares_out + tile * B + batch, squared, mask=is_row)
+            tl.store(arrived + tile, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertWeights:
+    """A mixture's weights: `router` [E, W]; `gate_up` [E 2 I, W], each expert's gate first; `down`
+    [E W, I]. Of a block that all rows take: `shared_gate` [1, W], `shared_gate_up` [2 S, W] and
+    `shared_down` [W, S]. `normed`: shares are among the chosen alone."""
+
+    router: Tensor
+    gate_up: Tensor
+    down: Tensor
+    chosen: int
+    normed: bool
+    shared_gate: Tensor | None = None
+    shared_gate_up: Tensor | None = None
+    shared_down: Tensor | None = None
+
+    @property
+    def experts(self) -> int:
+        return self.router.shape[0]
+
+    @property
+    def width(self) -> int:
+        return self.router.shape[1]
+
+    @property
+    def inner(self) -> int:
+        return self.down.shape[1]
+
+    @property
+    def pieces(self) -> int:
+        return 0 if self.shared_down is None else self.shared_down.shape[1] // self.inner
+
+    def are_served(self) -> bool:
+        """Whether the kernels can cut matrices of these sizes and types."""
+        whole = self.shared_down is None or self.shared_down.shape[1] % self.inner == 0
+        return (
+            self.gate_up.dtype == torch.bfloat16
+            and self.experts & (self.experts - 1) == 0
+            and self.experts >= 16
+            and self.inner % 64 == 0
+            and self.width % 128 == 0
+            and whole
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """How a kernel is cut: rows of weights a block, columns a pass, warps, passes under way."""
+
+    rows: int
+    columns: int
+    warps: int
+    stages: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cuts:
+    """The three kernels'. `split`: blocks along the router's columns."""
+
+    choose: Cut
+    enter: Cut
+    leave: Cut
+    split: int = 1
+
+
+def cuts_of(weights: ExpertWeights, *, batch: int) -> Cuts:
+    """The cut for a number of rows."""
+    if batch == 1:
+        return Cuts(
+            choose=Cut(rows=4, columns=_columns(weights.width, 1024), warps=4),
+            enter=Cut(rows=4, columns=_columns(weights.width, 512), warps=4),
+            leave=Cut(rows=4, columns=_columns(weights.inner, 256), warps=4),
+        )
+    split = 4 if weights.width % 512 == 0 else 1
+    return Cuts(
+        choose=Cut(rows=16, columns=_columns(weights.width // split, 128), warps=4),
+        enter=Cut(rows=_columns(weights.inner, 64), columns=_columns(weights.width, 128), warps=4),
+        leave=Cut(rows=_columns(weights.width, 64), columns=_columns(weights.inner, 128), warps=4),
+        split=split,
+    )
+
+
+def _columns(size: int, most: int) -> int:
+    """The greatest power of two that divides `size`, at most `most`."""
+    return min(size & -size, most)
+
+
+class Mixture:
+    """The launches over one layer's weights, for a fixed number of rows.
+
+    `scratch` is another layer's of the same sizes, as long as the two follow one another.
+    """
+
+    def __init__(
+        self,
+        weights: ExpertWeights,
+        *,
+        batch: int,
+        chained: bool,
+        cuts: Cuts | None = None,
+        scratch: "Scratch | None" = None,
+    ) -> None:
+        self.weights, self.batch, self.chained = weights, batch, chained
+        self.cuts = cuts or cuts_of(weights, batch=batch)
+        self.width = 1 if batch == 1 else max(16, triton.next_power_of_2(batch))
+        self.tiles = weights.width // self.cuts.leave.rows
+        self.scratch = scratch or Scratch(
+            weights, batch=batch, width=self.width, split=self.cuts.split
+        )
+
+    def __call__(
+        self,
+        h: Tensor,
+        *,
+        squares: Tensor,
+        residual: Tensor,
+        gain: Tensor,
+        squares_out: Tensor,
+        eps: float,
+    ) -> None:
+        """Adds what the experts make of `h` bf16[B, W] to `residual` f32[B, W], and overwrites `h`
+        with what comes behind, times `gain` [W]; `squares_out` f32[tiles, B]."""
+        w, s, batch = self.weights, self.scratch, self.batch
+        cut, pieces = self.cuts, w.pieces
+        some = w.gate_up
+        parts = squares.shape[0]
+        shared = {"CHAINED": self.chained, "launch_pdl": self.chained}
+        sizes = {"W": w.width, "INNER": w.inner, "EXPERTS": w.experts, "PIECES": pieces}
+        wide = triton.next_power_of_2(parts)
+        tiles = w.experts // cut.choose.rows + (1 if pieces else 0)
+        choose_experts[(tiles, cut.split)](
+            h, squares, parts, w.router, w.router if w.shared_gate is None else w.shared_gate,
+            s.logits, s.arrived, s.ids, s.shares, s.places, s.wanted, eps,
+            B=batch, WIDTH=self.width, W=w.width, EXPERTS=w.experts, CHOSEN=w.chosen,
+            PIECES=pieces, NORMED=w.normed, ROWS=cut.choose.rows, COLUMNS=cut.choose.columns,
+            SPLIT=cut.split, PARTS=wide, num_warps=cut.choose.warps, **shared,
+        )  # fmt: skip
+        shared_in = some if w.shared_gate_up is None else w.shared_gate_up
+        shared_out = some if w.shared_down is None else w.shared_down
+        entering = (w.inner // cut.enter.rows, s.most)
+        if batch == 1:
+            enter_one[entering](
+                h, squares, parts, w.gate_up, shared_in, s.ids, s.act, eps, ROWS=cut.enter.rows,
+                COLUMNS=cut.enter.columns, PARTS=wide, num_warps=cut.enter.warps, **sizes, **shared,
+            )  # fmt: skip
+            leave_one[(self.tiles,)](
+                s.act, w.down, shared_out, s.ids, s.shares, residual, gain, h, squares_out,
+                CHOSEN=w.chosen, ROWS=cut.leave.rows, COLUMNS=cut.leave.columns,
+                num_warps=cut.leave.warps, **sizes, **shared,
+            )  # fmt: skip
+            return
+        rows = {"B": batch, "WIDTH": self.width, "SLOTS": w.chosen + pieces}
+        enter_few[entering](
+            h, squares, parts, w.gate_up, shared_in, s.places, s.wanted, s.act, eps,
+            ROWS=cut.enter.rows, COLUMNS=cut.enter.columns, STAGES=cut.enter.stages, PARTS=wide,
+            num_warps=cut.enter.warps, **rows, **sizes, **shared,
+        )  # fmt: skip
+        leave_few[(self.tiles, s.most)](
+            s.act, w.down, shared_out, s.places, s.wanted, s.shares, s.made, s.arrived[1:],
+            residual, gain, h, squares_out, ROWS=cut.leave.rows, COLUMNS=cut.leave.columns,
+            STAGES=cut.leave.stages, num_warps=cut.leave.warps, **rows, **sizes, **shared,
+        )  # fmt: skip
+
+
+class Scratch:
+    """What the kernels of a layer leave for one another."""
+
+    def __init__(self, weights: ExpertWeights, *, batch: int, width: int, split: int) -> None:
+        device, experts, pieces = weights.gate_up.device, weights.experts, weights.pieces
+        slots = weights.chosen + pieces
+        # Experts that a batch may want at the most.
+        self.most = slots if batch == 1 else min(batch * weights.chosen, experts) + pieces
+
+        def ints(*dims: int) -> Tensor:
+            return torch.zeros(dims, dtype=torch.int32, device=device)
+
+        def floats(*dims: int) -> Tensor:
+            return torch.zeros(dims, dtype=torch.float32, device=device)
+
+        self.logits = floats(split, experts + 1, width)
+        self.ids, self.shares = ints(batch, slots), floats(batch, slots)
+        self.places, self.wanted = ints(experts + pieces, width), ints(1 + experts + pieces)
+        self.act = torch.zeros(
+            batch, slots, weights.inner, dtype=weights.gate_up.dtype, device=device
+        )
+        self.made = floats(batch, slots, weights.width if batch > 1 else 1)
+        self.arrived = ints(1 + weights.width)
