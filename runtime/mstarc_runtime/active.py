@@ -46,6 +46,9 @@ class ActiveRequest:
     # The process of each rank, and the processes that have not released the request.
     where: Mapping[int, int] = field(default_factory=dict)
     processes: set[int] = field(default_factory=set)
+    # Processes of it that were lost and have no successor yet; whether its listener knows its end.
+    lost: set[int] = field(default_factory=set)
+    is_told: bool = False
     is_ending: bool = False
     is_cancelled: bool = False
     failure: RuntimeFailure | None = None

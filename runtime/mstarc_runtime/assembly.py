@@ -85,6 +85,7 @@ def make_worker(
     extras: Extras | None = None,
     implementations: Implementations | None = None,
     sockets: Path | None = None,
+    first_request: int = 0,
     say: Callable[[str], None] = lambda text: None,
 ) -> Worker:
     """A rank with its weights loaded. Fails with MS9008, MS9011, MS9013 or MS91xx."""
@@ -142,6 +143,7 @@ def make_worker(
         device=device,
         connect=connect,
         build=build,
+        first_request=first_request,
     )
     worker.coverage.asked_eager |= {
         step.id

@@ -19,8 +19,9 @@ from mstarc_runtime.active import ActiveRequest, Listener
 from mstarc_runtime.copies import Copies
 from mstarc_runtime.engine.host import HostEngine, HostPool
 from mstarc_runtime.errors import RuntimeFailure
-from mstarc_runtime.frames import Frame, pack_value, tensor_of, unpack_value
-from mstarc_runtime.loader import Declared, LoadedPlan, PlacementFacts
+from mstarc_runtime.frames import Frame, pack_value, unpack_value
+from mstarc_runtime.handing_over import failure_of, hand_over, rows_of, via_failure
+from mstarc_runtime.loader import LoadedPlan, PlacementFacts
 from mstarc_runtime.messages import (
     Broken,
     Failed,
@@ -34,10 +35,10 @@ from mstarc_runtime.messages import (
     Start,
     StepOutput,
     Stop,
+    Succeeded,
     Tell,
     Told,
 )
-from mstarc_runtime.plan_api import Audio
 from mstarc_runtime.request import PreparedRequest
 from mstarc_runtime.request_times import RequestTimes
 from mstarc_runtime.trace import RequestTrace
@@ -63,6 +64,10 @@ class Conductor:
         self.mailbox = mailbox
         self.ready: set[int] = set()
         self.broken: RuntimeFailure | None = None
+        # Processes that were lost and have no successor yet, and why; what they have said last.
+        self.away: dict[int, RuntimeFailure] = {}
+        self.last_words: dict[int, RuntimeFailure] = {}
+        self.goes_on_without = False
         self.progress: deque[str] = deque()
         # What each process has last told of its runs, and its trace as JSON.
         self.told: dict[int, tuple[Told, Frame]] = {}
@@ -79,6 +84,17 @@ class Conductor:
         self._next_number = 0
 
     @property
+    def there(self) -> list[int]:
+        """The processes that are not away."""
+        numbers = (facts.process for facts in self.placement.processes)
+        return [process for process in numbers if process not in self.away]
+
+    @property
+    def next_number(self) -> int:
+        """The number that the next request will have."""
+        return self._next_number
+
+    @property
     def pending(self) -> int:
         """Requests that are not over."""
         return len(self._by_number)
@@ -91,13 +107,13 @@ class Conductor:
         on_tokens: Callable[[int], None] | None = None,
         times: RequestTimes | None = None,
     ) -> int:
-        """Takes a request; its number. Fails with MS9213, MS9310, or as a rank has before.
+        """Takes a request; its number. Fails with MS9213, MS9310, or with why a rank is not there.
 
         `on_tokens` is told how many tokens have come, of outputs that become text. `times` gets the
         request's.
         """
-        if self.broken is not None:
-            raise self.broken
+        if (failure := self.cannot_start()) is not None:
+            raise failure
         admission = prepared.admit(self.plan)
         decision = decide(
             free_slots=len(self._free),
@@ -145,10 +161,21 @@ class Conductor:
         while (parcel := self.mailbox.receive()) is not None:
             self._handle(parcel)
             did = True
+        # Now that nothing is left of what their predecessors sent.
+        if self.away and not self.ready.isdisjoint(self.away):
+            self._succeed()
         return self._pool.drain() or did
 
+    def cannot_start(self) -> RuntimeFailure | None:
+        """Why no request can be started now; None if one can."""
+        if self.broken is not None:
+            return self.broken
+        if self.away and not self._copies.can_take(self.away):
+            return next(iter(self.away.values()))
+        return None
+
     def lose(self, failure: RuntimeFailure) -> None:
-        """A rank is gone: nothing that is pending can end well."""
+        """A rank is gone for good: nothing that is pending can end well."""
         self.broken = failure
         self._waiting.clear()
         for request in list(self._by_number.values()):
@@ -156,16 +183,45 @@ class Conductor:
             request.tokens.clear()
             self._conclude(request)
 
+    def lose_some(self, successors: Mapping[int, int], failure: RuntimeFailure) -> None:
+        """Processes are gone, and each will have a successor: the number of those before it.
+
+        Requests that have something there end; they keep their slots until the successors are
+        there, for only then is it sure that nothing comes from their predecessors any more.
+        """
+        for process, successor in successors.items():
+            self.away[process] = failure
+            self.ready.discard(process)
+            self.mailbox.succeed(process, successor)
+        for facts in self.placement.processes:
+            if facts.process not in self.away:
+                for process, successor in successors.items():
+                    self.mailbox.send(facts.process, Succeeded(process, successor))
+        for request in list(self._by_number.values()):
+            had = successors.keys() & set(request.where.values())
+            if had:
+                request.failure = request.failure or failure
+                request.tokens.clear()
+                request.processes -= had
+                request.lost |= had
+                self._end(request)
+                self._tell(request)
+        if self.cannot_start() is not None:
+            while self._waiting:
+                request = self._waiting.popleft()
+                request.failure = failure
+                self._conclude(request)
+
     def ask(self, *, with_trace: bool) -> None:
         """Has every rank tell what it has run; `told` gets what they say."""
         self.told.clear()
-        for facts in self.placement.processes:
-            self.mailbox.send(facts.process, Tell(with_trace))
+        for process in self.there:
+            self.mailbox.send(process, Tell(with_trace))
 
     def stop(self) -> None:
         """Tells all ranks to end."""
-        for facts in self.placement.processes:
-            self.mailbox.send(facts.process, Stop())
+        for process in self.there:
+            self.mailbox.send(process, Stop())
 
     def snapshot(self) -> dict[str, Any]:
         """What requests hold here."""
@@ -187,7 +243,7 @@ class Conductor:
         admission, prepared = request.admission, request.prepared
         runs = [name for name in self.placement.machines if admission.runs.get(name, True)]
         request.machines = set(runs)
-        request.where = self._copies.take()
+        request.where = self._copies.take(self.away)
         request.processes = set(request.where.values())
         packed = {name: pack_value(value) for name, value in prepared.inputs.items()}
         for rank, process in request.where.items():
@@ -212,7 +268,8 @@ class Conductor:
             return
         request.is_ending = True
         for process in request.where.values():
-            self.mailbox.send(process, Release(request.slot, request.number))
+            if process not in request.lost:
+                self.mailbox.send(process, Release(request.slot, request.number))
 
     def _handle(self, parcel: Parcel) -> None:
         if self.broken is not None:
@@ -250,14 +307,17 @@ class Conductor:
                 self.told[process] = (message, parcel.frames[0])
             case Progress(text=text):
                 self.progress.append(text)
-            case Broken() as message:
-                self.lose(_broken(message))
+            case Broken(process=process) as message:
+                if self.goes_on_without:
+                    self.last_words[process] = failure_of(message)
+                else:
+                    self.lose(failure_of(message))
             case other:
                 raise AssertionError(f"a rank sent the conductor {other}")
 
     def _step_output(self, message: StepOutput, frames: Any) -> None:
         for part, frame in zip(message.parts, frames, strict=True):
-            for slot, value in _rows(part.slots, part.counts, part.dtype, part.dims, frame):
+            for slot, value in rows_of(part, frame):
                 self._emit(self._by_slot[slot], part.output, value)
 
     def _emit(self, request: ActiveRequest, name: str, value: Any) -> None:
@@ -277,20 +337,7 @@ class Conductor:
                 request.on_tokens(len(came))
             self._read_tokens(request)
             return
-        self._hand_over(request, output, value)
-
-    def _hand_over(self, request: ActiveRequest, output: Declared, value: Any) -> None:
-        listener = request.listener
-        if isinstance(value, str):
-            listener.text(output.name, value)
-        elif isinstance(value, Audio):
-            listener.sound(output.name, np.asarray(value.samples, np.float32), value.rate)
-        elif output.type.startswith("audio("):
-            rate = int(output.type[len("audio(") : -1])
-            samples = np.asarray(value, dtype=np.float32).reshape(-1)
-            listener.sound(output.name, samples, rate)
-        else:
-            listener.value(output.name, value)
+        hand_over(request.listener, output, value)
 
     def _read_tokens(self, request: ActiveRequest) -> None:
         """Sends tokens that wait through their output's op, one portion at a time.
@@ -317,7 +364,7 @@ class Conductor:
         def done(piece: Any, error: BaseException | None) -> None:
             request.is_reading = False
             if error is not None and request.failure is None:
-                request.failure = _via_failure(output, error)
+                request.failure = via_failure(output, error)
                 self._end(request)
             elif error is None and piece and not request.is_cancelled:
                 request.listener.text(output.name, piece)
@@ -338,8 +385,20 @@ class Conductor:
                     request.ended.add(name)
                     tokens.append(None)
             self._read_tokens(request)
-        if not request.is_reading:
+        if not request.is_reading and not request.lost:
             self._conclude(request)
+
+    def _succeed(self) -> None:
+        """Processes are there that others were lost for."""
+        back = self.ready & self.away.keys()
+        for process in back:
+            del self.away[process]
+        for request in list(self._by_number.values()):
+            if request.lost & back:
+                request.lost -= back
+                if not request.processes:
+                    self._finish_texts(request)
+        self._start_waiting()
 
     def _conclude(self, request: ActiveRequest) -> None:
         del self._by_number[request.number]
@@ -352,42 +411,21 @@ class Conductor:
             del self._by_slot[request.slot]
             heapq.heappush(self._free, request.slot)
             self._copies.give_back(request.where)
+        self._tell(request)
+        self._start_waiting()
+
+    def _start_waiting(self) -> None:
+        while self._waiting and self._free and self.cannot_start() is None:
+            self._start(self._waiting.popleft())
+
+    def _tell(self, request: ActiveRequest) -> None:
+        """Says to whom a request was done for how it has ended, once."""
+        if request.is_told:
+            return
+        request.is_told = True
         if request.is_cancelled:
             request.listener.cancelled()
         elif request.failure is not None:
             request.listener.failed(request.failure)
         else:
             request.listener.finished()
-        if self._waiting and self._free and self.broken is None:
-            self._start(self._waiting.popleft())
-
-
-def _rows(
-    slots: tuple[int, ...],
-    counts: tuple[int, ...] | None,
-    dtype: str,
-    dims: tuple[int, ...],
-    frame: Frame,
-) -> Any:
-    """(slot, value) of each request in a part."""
-    total = len(slots) if counts is None else sum(counts)
-    rows = tensor_of(frame, dtype, (total, *dims))
-    values = rows.unbind(0) if counts is None else rows.split(list(counts))
-    return zip(slots, values, strict=True)
-
-
-def _broken(message: Broken) -> RuntimeFailure:
-    code = message.code or "MS9301"
-    return RuntimeFailure(code, message.message, notes=message.notes, helps=message.helps)
-
-
-def _via_failure(output: Declared, error: BaseException) -> RuntimeFailure:
-    assert output.via is not None
-    node, op = output.via
-    if isinstance(error, RuntimeFailure):
-        return error
-    return RuntimeFailure(
-        "MS9304",
-        f"`{node}.{op}` failed: {type(error).__name__}: {error}",
-        notes=[f"it makes the text of the output `{output.name}`"],
-    )

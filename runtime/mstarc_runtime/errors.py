@@ -174,6 +174,14 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
         name="not-serving",
         summary="a server is starting or ending and takes nothing",
     ),
+    CatalogueRow(
+        code="MS9320", name="worker-silent", summary="a worker process has stopped moving"
+    ),
+    CatalogueRow(
+        code="MS9321",
+        name="restarts-exhausted",
+        summary="a worker was lost again and again, and the server has given up",
+    ),
 )
 
 _ROWS = {row.code: row for row in CATALOGUE}

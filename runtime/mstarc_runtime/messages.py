@@ -1,8 +1,8 @@
 """What processes of one run say to each other: tagged, versioned messages.
 
-Conductor → rank: Start, Left, Release, Tell, Stop. Rank → conductor: Ready, Progress, Broken,
-StepOutput, HostOutput, MachineDone, Failed, Released, Told. Rank → rank: Items, Closed, ReadTo,
-Moved. Between the ranks of a node's group: NodeActions, Settle, Settled.
+Conductor → rank: Start, Left, Release, Succeeded, Tell, Stop. Rank → conductor: Ready, Progress,
+Broken, StepOutput, HostOutput, MachineDone, Failed, Released, Told. Rank → rank: Items, Closed,
+ReadTo, Moved. Between the ranks of a node's group: NodeActions, Settle, Settled.
 
 A message is a small struct; tensors travel beside it as frames of raw bytes, described by a `Shape`
 (`frames`). `request` is a serial number that never comes twice, so that what arrives late for a
@@ -51,6 +51,16 @@ class Release(msgspec.Struct, tag="release", array_like=True, frozen=True):
 
     slot: int
     request: int
+
+
+class Succeeded(msgspec.Struct, tag="succeeded", array_like=True, frozen=True):
+    """A process is gone: what it had of requests is lost. From here on its number is `successor`'s.
+
+    `successor` counts those that have had the number before; it may not have been started yet.
+    """
+
+    process: int
+    successor: int
 
 
 class Stop(msgspec.Struct, tag="stop", array_like=True, frozen=True):
@@ -108,9 +118,9 @@ class Progress(msgspec.Struct, tag="progress", array_like=True, frozen=True):
 
 
 class Broken(msgspec.Struct, tag="broken", array_like=True, frozen=True):
-    """A rank can't go on. `code` is empty for a mistake of ours."""
+    """A process can't go on. `code` is empty for a mistake of ours."""
 
-    rank: int
+    process: int
     code: str
     message: str
     notes: tuple[str, ...]
@@ -289,6 +299,7 @@ Message = (
     Start
     | Left
     | Release
+    | Succeeded
     | Tell
     | Stop
     | Ready

@@ -1,4 +1,4 @@
-"""The process of a rank: its arguments are plan, placement, process, folder of sockets, settings.
+"""The process of a rank: its arguments are plan, placement, folder of sockets, birth, settings.
 
 Started by `launch` through `rank_main`, never by a person. Loads its rank, says Ready, works until
 Stop. What keeps it from starting, or from going on, it tells the conductor as Broken. It ends when
@@ -16,9 +16,10 @@ from pathlib import Path
 from mstarc_runtime.assembly import host_threads, make_worker, use_threads
 from mstarc_runtime.engine.host import ThreadPool
 from mstarc_runtime.errors import RuntimeFailure
-from mstarc_runtime.launch import parent_is_gone, settings_from_json
 from mstarc_runtime.loader import ProcessFacts, load_placement, load_plan
 from mstarc_runtime.messages import PROTOCOL, Broken, Progress, Ready
+from mstarc_runtime.spawning import birth_from_json, parent_is_gone, settings_from_json
+from mstarc_runtime.supervision import Heart
 from mstarc_runtime.transport.mailbox import CONDUCTOR, Mailbox
 from mstarc_runtime.transport.sockets import SocketMailbox
 from mstarc_runtime.weights.progress import Advance
@@ -43,19 +44,22 @@ class _Telling:
 
 
 def main(arguments: list[str]) -> int:
-    folder, placement_name, process_text, sockets, settings_text = arguments
-    process, parent = int(process_text), os.getppid()
+    folder, placement_name, sockets, birth_text, settings_text = arguments
+    birth, parent = birth_from_json(birth_text), os.getppid()
+    heart = Heart(birth.pulse)
+    process = birth.process
     who = f"process {process}"
-    rank = -1
     settings = settings_from_json(settings_text)
-    mailbox = SocketMailbox(Path(sockets), process, settings.high_water_mark)
+    mailbox = SocketMailbox(
+        Path(sockets), process, settings.high_water_mark, successor=birth.successor
+    )
     pool = ThreadPool(host_threads(), mailbox.wake)
     try:
         use_threads(settings.threads)
         plan = load_plan(Path(folder))
         placement = load_placement(plan, placement_name)
         facts = next(facts for facts in placement.processes if facts.process == process)
-        who, rank = str(facts), facts.rank
+        who = str(facts)
         worker = make_worker(
             plan,
             placement,
@@ -65,19 +69,20 @@ def main(arguments: list[str]) -> int:
             settings=settings,
             progress=_Telling(mailbox, facts),
             sockets=Path(sockets),
+            first_request=birth.first_request,
             say=lambda text: mailbox.send(CONDUCTOR, Progress(facts.rank, text)),
         )
         mailbox.send(CONDUCTOR, Ready(process, PROTOCOL))
-        _work(worker, parent, Path(sockets))
+        _work(worker, heart, parent, Path(sockets))
     except RuntimeFailure as failure:
         mailbox.send(
-            CONDUCTOR, Broken(rank, failure.code, failure.message, failure.notes, failure.helps)
+            CONDUCTOR, Broken(process, failure.code, failure.message, failure.notes, failure.helps)
         )
         return 1
     except Exception as error:
         traceback.print_exc()
         message = f"{who} failed: {type(error).__name__}: {error}"
-        mailbox.send(CONDUCTOR, Broken(rank, "", message, (), ()))
+        mailbox.send(CONDUCTOR, Broken(process, "", message, (), ()))
         return 1
     finally:
         pool.close()
@@ -85,10 +90,13 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _work(worker: Worker, parent: int, sockets: Path) -> None:
+def _work(worker: Worker, heart: Heart, parent: int, sockets: Path) -> None:
     look_again = time.monotonic() + _PARENT_S
     while not worker.has_stopped:
-        if not worker.turn():
+        heart.turn_begins()
+        did = worker.turn()
+        heart.turn_ends()
+        if not did:
             worker.wait(_WAIT_S)
         if time.monotonic() > look_again:
             look_again = time.monotonic() + _PARENT_S

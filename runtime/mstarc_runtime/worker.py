@@ -43,6 +43,7 @@ from mstarc_runtime.messages import (
     Settle,
     Start,
     Stop,
+    Succeeded,
     Tell,
     Told,
 )
@@ -80,6 +81,7 @@ class Worker:
         device: torch.device,
         connect: Connect,
         build: Callable[["Worker"], RankBuilder],
+        first_request: int = 0,
     ) -> None:
         self.plan = plan
         self.mailbox = mailbox
@@ -97,6 +99,8 @@ class Worker:
         self.has_stopped = False
         self._early: dict[int, list[Parcel]] = {}
         self._last_request: dict[int, int] = {}
+        # What comes for requests before this one was for a process that had this one's number.
+        self._before_all = first_request - 1
         self._idle_turns = 0
         self._deferred: deque[Parcel] = deque()
         self.courier = RankCourier(self)
@@ -275,6 +279,8 @@ class Worker:
                 self._end(slot, request)
             case Tell(with_trace=with_trace):
                 self._tell(with_trace)
+            case Succeeded(process=process, successor=successor):
+                self.mailbox.succeed(process, successor)
             case Stop():
                 self.has_stopped = True
             case Items() | Marked() | Closed() | ReadTo() | Moved():

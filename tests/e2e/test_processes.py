@@ -14,8 +14,9 @@ import pytest
 
 from mstarc_runtime.assembly import RunSettings
 from mstarc_runtime.errors import RuntimeFailure
-from mstarc_runtime.launch import ProcessRanks, run_until_done
+from mstarc_runtime.launch import run_until_done
 from mstarc_runtime.loader import load_placement, load_plan
+from mstarc_runtime.process_ranks import ProcessRanks
 from mstarc_runtime.request import Asked, prepare
 from mstarc_runtime.weights.progress import PlainProgress
 from tests.runtime.plan_folder import seal, write_plan

@@ -16,9 +16,10 @@ from mstarc.codegen.write import write_plan
 from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
 from mstarc_runtime.assembly import RunSettings
-from mstarc_runtime.launch import LocalRanks, ProcessRanks, Ranks, run_until_done
+from mstarc_runtime.launch import LocalRanks, Ranks, run_until_done
 from mstarc_runtime.loader import LoadedPlan, load_placement, load_plan
 from mstarc_runtime.plan_api import Media, Part, parts_in_order
+from mstarc_runtime.process_ranks import ProcessRanks
 from mstarc_runtime.request import PreparedRequest
 from mstarc_runtime.weights.progress import PlainProgress
 from tests.runtime.rig import Collected, nowhere

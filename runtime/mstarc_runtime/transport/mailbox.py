@@ -32,6 +32,13 @@ class Mailbox(Protocol):
 
     def send(self, to: int, message: Message, frames: Sequence[Frame] = ()) -> None: ...
 
+    def succeed(self, to: int, successor: int) -> None:
+        """A participant is gone: what it has not received is dropped, the next goes to another.
+
+        `successor` counts those that have had its number before.
+        """
+        ...
+
     def drain(self, to: Iterable[int]) -> None:
         """Returns when all that was sent to these has left."""
         ...

@@ -1,7 +1,8 @@
 """Participants that are processes of one machine: ZeroMQ over files in a private folder.
 
 Each participant binds one socket that receives, and connects one to every participant that it
-sends to. A message is a list of frames: the encoded struct, then the raw bytes of its tensors.
+sends to; who takes the place of one that is gone binds a file of its own. A message is a list of
+frames: the encoded struct, then the raw bytes of its tensors.
 The way to a participant holds as many messages as the high-water mark says, at each end; what comes
 on top is kept by the sender, which does not wait for it.
 """
@@ -29,14 +30,19 @@ class SocketMailbox:
     """One participant's sockets in `folder`. Raises `OSError` where none can be made."""
 
     def __init__(
-        self, folder: Path, participant: int, high_water_mark: int = HIGH_WATER_MARK
+        self,
+        folder: Path,
+        participant: int,
+        high_water_mark: int = HIGH_WATER_MARK,
+        *,
+        successor: int = 0,
     ) -> None:
         self._folder = folder
         self._high_water_mark = high_water_mark
         self._context = zmq.Context()
         self._inbox = self._socket(zmq.PULL)
         try:
-            self._inbox.bind(_address(folder, participant))
+            self._inbox.bind(_address(folder, participant, successor))
         except zmq.ZMQError as error:
             self._inbox.close()
             self._context.term()
@@ -54,6 +60,8 @@ class SocketMailbox:
         self._last_header = b""
         # Participant → messages that wait for room on the way to it.
         self._kept: dict[int, deque[list[Frame]]] = {}
+        # How many have had a participant's number before the present one.
+        self._successors: dict[int, int] = {}
 
     @property
     def backlog(self) -> int:
@@ -65,6 +73,12 @@ class SocketMailbox:
             self._last_header = encode(message)
         if to in self._kept or not self._sent(to, self._last_header, frames):
             self._kept.setdefault(to, deque()).append([self._last_header, *frames])
+
+    def succeed(self, to: int, successor: int) -> None:
+        self._successors[to] = successor
+        self._kept.pop(to, None)
+        if (socket := self._out.pop(to, None)) is not None:
+            socket.close(linger=0)
 
     def drain(self, to: Iterable[int]) -> None:
         wanted = set(to)
@@ -136,7 +150,7 @@ class SocketMailbox:
 
     def _connect(self, to: int) -> "zmq.Socket[bytes]":
         socket = self._socket(zmq.PUSH)
-        socket.connect(_address(self._folder, to))
+        socket.connect(_address(self._folder, to, self._successors.get(to, 0)))
         self._out[to] = socket
         return socket
 
@@ -148,6 +162,8 @@ class SocketMailbox:
         return socket
 
 
-def _address(folder: Path, participant: int) -> str:
+def _address(folder: Path, participant: int, successor: int) -> str:
     name = "conductor" if participant == CONDUCTOR else f"process{participant}"
+    if successor:
+        name += f"-{successor}"
     return f"ipc://{folder / name}"
