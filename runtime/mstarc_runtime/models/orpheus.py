@@ -27,6 +27,8 @@ _FIRST_CODE_ID = 128266
 _START = 128259
 _END_OF_TEXT = 128009
 _END = 128260
+_EMITTED = range(1, 2)
+"""Frames of a window whose sound is heard."""
 
 
 class LanguageModel(llama.Decoder):
@@ -34,14 +36,12 @@ class LanguageModel(llama.Decoder):
 
 
 class SnacDecoder(nn.Module):
-    """The codec. `config`: keys of SNAC's config.json, and `first_code_id`, the id of code 0 at a
-    frame's first place (128266 unless given)."""
+    """The codec, in float32 whatever other nodes compute in. `config`: keys of SNAC's config.json,
+    and `first_code_id`, the id of code 0 at a frame's first place (128266 unless given)."""
 
-    def __init__(
-        self, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device
-    ) -> None:
+    def __init__(self, config: Mapping[str, Any], *, device: torch.device) -> None:
         super().__init__()
-        self.codec = snac.Decoder(config, dtype=dtype, device=device)
+        self.codec = snac.Decoder(config, dtype=torch.float32, device=device)
         if self.codec.strides != (4, 2, 1):
             raise bad_config("vq_strides", list(self.codec.strides), "`[4, 2, 1]`")
         self.first_code_id = int(config.get("first_code_id", _FIRST_CODE_ID))
@@ -49,15 +49,15 @@ class SnacDecoder(nn.Module):
     @classmethod
     def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
         """A codec without weights. Fails with MS9109 where `config` can't be served."""
-        return cls(config, dtype=dtype, device=device)
+        return cls(config, device=device)
 
     def weight_map(self) -> Mapping[str, str]:
         return {f"codec.{own}": name for own, name in self.codec.weight_map().items()}
 
     def decode(self, ctx: OpContext, codes: Tensor) -> Tensor:
         """Samples f32[B, 2048] of token ids i64[B, 28]."""
-        samples = self.codec.samples(levels(codes, self.first_code_id, self.codec.code_count))
-        return samples[:, self.codec.frame_samples : 2 * self.codec.frame_samples]
+        of_levels = levels(codes, self.first_code_id, self.codec.code_count)
+        return self.codec.samples(of_levels, frames=_EMITTED)
 
 
 def levels(tokens: Tensor, first_code_id: int, code_count: int) -> tuple[Tensor, ...]:

@@ -4,15 +4,22 @@ Codes of every level are looked up, projected, repeated to the finest rate and a
 then raise the rate by `decoder_rates`. Keys of `config` and names of weights are those of the
 published checkpoints (`hubertsiuzdak/snac_24khz`).
 
+Only the samples that are asked for are made: each convolution computes the positions that the next
+one reads (`Span`), and zeros stand only where the sound of the codes begins and ends.
+
 Convolutions are weight-normed there: a direction and a length for each filter. The product is
 folded at the first call, so weights must not change after it.
 
 Where the checkpoint has `noise`, the published decoder multiplies fresh random numbers into each
 block. Here they are a hash of the codes being decoded: a window sounds the same whenever, and
 beside whatever, it is decoded.
+
+On a GPU a decoder of depthwise convolutions is a chain of our own kernels
+(`kernels.codec_stack`).
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
@@ -25,7 +32,31 @@ from mstarc_runtime.layers.counter_hash import fold, normal
 _DILATIONS = (1, 3, 9)
 
 
-class _Folded(nn.Module):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Positions `begin` <= i < `end` of a sequence of `length`."""
+
+    begin: int
+    end: int
+    length: int
+
+    def __len__(self) -> int:
+        return self.end - self.begin
+
+    def widened(self, by: int) -> "Span":
+        """With `by` more on each side, as far as the sequence reaches."""
+        begin, end = max(self.begin - by, 0), min(self.end + by, self.length)
+        return Span(begin=begin, end=end, length=self.length)
+
+    def of(self, x: Tensor, held: "Span", *, beyond: int = 0) -> Tensor:
+        """This of `x` [..., held], and `beyond` on each side; zeros where the sequence ends."""
+        first, last = self.begin - beyond, self.end + beyond
+        inside = x[..., max(first, 0) - held.begin : min(last, self.length) - held.begin]
+        before, behind = max(-first, 0), max(last - self.length, 0)
+        return functional.pad(inside, (before, behind)) if before or behind else inside
+
+
+class Folded(nn.Module):
     """Weight-normed filters [first, second, width], normed over all but the first dim."""
 
     def __init__(
@@ -55,7 +86,7 @@ class _Folded(nn.Module):
         return names | ({"bias": f"{self.source}.bias"} if self.bias is not None else {})
 
 
-class _Conv(_Folded):
+class Conv(Folded):
     """A convolution that keeps the length."""
 
     def __init__(
@@ -73,22 +104,21 @@ class _Conv(_Folded):
         super().__init__(
             source, (outer, inner // groups, width), bias=outer if bias else 0, like=like
         )
-        self.padding = (width - 1) * dilation // 2
+        self.reach = (width - 1) * dilation // 2
         self.dilation = dilation
         self.groups = groups
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, held: Span, wanted: Span) -> Tensor:
         return functional.conv1d(
-            x,
+            wanted.of(x, held, beyond=self.reach),
             self.weight,
             self.bias,
-            padding=self.padding,
             dilation=self.dilation,
             groups=self.groups,
         )
 
 
-class _Upsample(_Folded):
+class Upsample(Folded):
     """A transposed convolution that makes the length `stride` times as long."""
 
     def __init__(
@@ -96,19 +126,22 @@ class _Upsample(_Folded):
     ) -> None:
         super().__init__(source, (inner, outer, 2 * stride), bias=outer, like=like)
         self.stride = stride
+        self.shift = -(-stride // 2)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return functional.conv_transpose1d(
-            x,
-            self.weight,
-            self.bias,
-            stride=self.stride,
-            padding=-(-self.stride // 2),
-            output_padding=self.stride % 2,
-        )
+    def needed(self, wanted: Span) -> Span:
+        """What of the input `wanted` is made of."""
+        stride, length = self.stride, wanted.length // self.stride
+        begin = max((wanted.begin + self.shift) // stride - 1, 0)
+        end = min((wanted.end - 1 + self.shift) // stride + 1, length)
+        return Span(begin=begin, end=end, length=length)
+
+    def forward(self, x: Tensor, held: Span, wanted: Span) -> Tensor:
+        made: Tensor = functional.conv_transpose1d(x, self.weight, self.bias, stride=self.stride)
+        first = wanted.begin + self.shift - held.begin * self.stride
+        return made[..., first : first + len(wanted)]
 
 
-class _Snake(nn.Module):
+class Snake(nn.Module):
     """`x + sin(alpha * x) ** 2 / alpha`, with an alpha for each channel."""
 
     def __init__(self, source: str, channels: int, *, like: dict[str, Any]) -> None:
@@ -116,22 +149,26 @@ class _Snake(nn.Module):
         self.source = source
         self.alpha = nn.Parameter(torch.empty(1, channels, 1, **like), requires_grad=False)
 
+    @property
+    def inverse(self) -> Tensor:
+        return (self.alpha + 1e-9).reciprocal()
+
     def forward(self, x: Tensor) -> Tensor:
-        return x + (self.alpha + 1e-9).reciprocal() * torch.sin(self.alpha * x).square()
+        return x + self.inverse * torch.sin(self.alpha * x).square()
 
     def checkpoint_names(self) -> Mapping[str, str]:
         return {"alpha": f"{self.source}.alpha"}
 
 
-class _Residual(nn.Module):
+class Residual(nn.Module):
     """Two convolutions, each after a snake, beside the input."""
 
     def __init__(
         self, source: str, channels: int, *, dilation: int, groups: int, like: dict[str, Any]
     ) -> None:
         super().__init__()
-        self.first_snake = _Snake(f"{source}.block.0", channels, like=like)
-        self.wide = _Conv(
+        self.first_snake = Snake(f"{source}.block.0", channels, like=like)
+        self.wide = Conv(
             f"{source}.block.1",
             channels,
             channels,
@@ -140,15 +177,19 @@ class _Residual(nn.Module):
             groups=groups,
             like=like,
         )
-        self.second_snake = _Snake(f"{source}.block.2", channels, like=like)
-        self.narrow = _Conv(f"{source}.block.3", channels, channels, like=like)
+        self.second_snake = Snake(f"{source}.block.2", channels, like=like)
+        self.narrow = Conv(f"{source}.block.3", channels, channels, like=like)
 
-    def forward(self, x: Tensor) -> Tensor:
-        change: Tensor = self.narrow(self.second_snake(self.wide(self.first_snake(x))))
-        return x + change
+    def needed(self, wanted: Span) -> Span:
+        return wanted.widened(self.wide.reach)
+
+    def forward(self, x: Tensor, held: Span, wanted: Span) -> Tensor:
+        change = self.second_snake(self.wide(self.first_snake(x), held, wanted))
+        added: Tensor = self.narrow(change, wanted, wanted)
+        return wanted.of(x, held) + added
 
 
-class _Block(nn.Module):
+class Block(nn.Module):
     """Raises the rate by `stride` and halves the channels."""
 
     def __init__(
@@ -165,35 +206,46 @@ class _Block(nn.Module):
     ) -> None:
         super().__init__()
         self.stream = stream
-        self.snake = _Snake(f"{source}.block.0", inner, like=like)
-        self.upsample = _Upsample(f"{source}.block.1", inner, outer, stride=stride, like=like)
-        self.noise: _Conv | None = None
+        self.snake = Snake(f"{source}.block.0", inner, like=like)
+        self.upsample = Upsample(f"{source}.block.1", inner, outer, stride=stride, like=like)
+        self.noise: Conv | None = None
         if noise:
-            self.noise = _Conv(f"{source}.block.2.linear", outer, outer, bias=False, like=like)
-        self.residuals = nn.Sequential(
-            *(
-                _Residual(
-                    f"{source}.block.{2 + noise + index}",
-                    outer,
-                    dilation=dilation,
-                    groups=groups,
-                    like=like,
-                )
-                for index, dilation in enumerate(_DILATIONS)
+            self.noise = Conv(f"{source}.block.2.linear", outer, outer, bias=False, like=like)
+        self.residuals = nn.ModuleList(
+            Residual(
+                f"{source}.block.{2 + noise + index}",
+                outer,
+                dilation=dilation,
+                groups=groups,
+                like=like,
             )
+            for index, dilation in enumerate(_DILATIONS)
         )
 
-    def forward(self, x: Tensor, seed: Tensor) -> Tensor:
-        x = self.upsample(self.snake(x))
+    def spans(self, wanted: Span) -> tuple[Span, ...]:
+        """What is made by the upsampling and by each residual; the last is `wanted`."""
+        found = [wanted]
+        for residual in reversed(self.residuals):
+            assert isinstance(residual, Residual)
+            found.append(residual.needed(found[-1]))
+        return tuple(reversed(found))
+
+    def needed(self, wanted: Span) -> Span:
+        return self.upsample.needed(self.spans(wanted)[0])
+
+    def forward(self, x: Tensor, held: Span, wanted: Span, seed: Tensor) -> Tensor:
+        made, *later = self.spans(wanted)
+        x = self.upsample(self.snake(x), held, made)
         if self.noise is not None:
-            times = torch.arange(x.shape[-1], device=x.device)
+            times = torch.arange(made.begin, made.end, device=x.device)
             drawn = normal(seed[:, None, None], self.stream, times)
-            x = x + drawn.to(x.dtype) * self.noise(x)
-        made: Tensor = self.residuals(x)
-        return made
+            x = x + drawn.to(x.dtype) * self.noise(x, made, made)
+        for residual, span in zip(self.residuals, later, strict=True):
+            x, made = residual(x, made, span), span
+        return x
 
 
-class _Level(nn.Module):
+class Level(nn.Module):
     """The codes of one rate: a codebook and a projection."""
 
     def __init__(
@@ -203,11 +255,12 @@ class _Level(nn.Module):
         self.source = source
         self.stride = stride
         self.codebook = nn.Parameter(torch.empty(size, width, **like), requires_grad=False)
-        self.project = _Conv(f"{source}.out_proj", width, latent, like=like)
+        self.project = Conv(f"{source}.out_proj", width, latent, like=like)
 
     def forward(self, codes: Tensor) -> Tensor:
         found = functional.embedding(codes, self.codebook).transpose(1, 2)
-        made: Tensor = self.project(found)
+        whole = Span(begin=0, end=codes.shape[1], length=codes.shape[1])
+        made: Tensor = self.project(found, whole, whole)
         return made.repeat_interleave(self.stride, dim=-1)
 
     def checkpoint_names(self) -> Mapping[str, str]:
@@ -234,11 +287,12 @@ class Decoder(nn.Module):
         depthwise = bool(config.get("depthwise", True))
         self.code_count = int(required(config, "codebook_size"))
         self.strides = strides
+        self.rates = rates
         self.frame_samples = strides[0]
         for rate in rates:
             self.frame_samples *= rate
         self.levels = nn.ModuleList(
-            _Level(
+            Level(
                 f"quantizer.quantizers.{index}",
                 size=self.code_count,
                 width=int(required(config, "codebook_dim")),
@@ -249,17 +303,19 @@ class Decoder(nn.Module):
             for index, stride in enumerate(strides)
         )
         if depthwise:
-            self.enter = nn.Sequential(
-                _Conv("decoder.model.0", latent, latent, width=7, groups=latent, like=like),
-                _Conv("decoder.model.1", latent, channels, like=like),
+            self.enter = nn.ModuleList(
+                [
+                    Conv("decoder.model.0", latent, latent, width=7, groups=latent, like=like),
+                    Conv("decoder.model.1", latent, channels, like=like),
+                ]
             )
         else:
-            self.enter = nn.Sequential(
-                _Conv("decoder.model.0", latent, channels, width=7, like=like)
+            self.enter = nn.ModuleList(
+                [Conv("decoder.model.0", latent, channels, width=7, like=like)]
             )
         first = len(self.enter)
         self.blocks = nn.ModuleList(
-            _Block(
+            Block(
                 f"decoder.model.{first + index}",
                 channels >> index,
                 channels >> (index + 1),
@@ -272,10 +328,11 @@ class Decoder(nn.Module):
             for index, rate in enumerate(rates)
         )
         last = first + len(rates)
-        self.leave_snake = _Snake(f"decoder.model.{last}", channels >> len(rates), like=like)
-        self.leave = _Conv(
+        self.leave_snake = Snake(f"decoder.model.{last}", channels >> len(rates), like=like)
+        self.leave = Conv(
             f"decoder.model.{last + 1}", channels >> len(rates), 1, width=7, like=like
         )
+        self._stack: Any = None
 
     @classmethod
     def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
@@ -287,18 +344,55 @@ class Decoder(nn.Module):
         return {
             f"{path}.{own}": name
             for path, module in self.named_modules()
-            if isinstance(module, _Folded | _Snake | _Level)
+            if isinstance(module, Folded | Snake | Level)
             for own, name in module.checkpoint_names().items()
         }
 
-    def samples(self, codes: tuple[Tensor, ...]) -> Tensor:
-        """f32[B, F * frame_samples] of F frames; i64[B, F * strides[0] / strides[l]] of level l."""
+    def spans(self, wanted: Span) -> tuple[Span, ...]:
+        """What the entry and each block make so that the samples `wanted` can be made."""
+        found = [wanted.widened(self.leave.reach)]
+        for block in reversed(self.blocks):
+            assert isinstance(block, Block)
+            found.append(block.needed(found[-1]))
+        return tuple(reversed(found))
+
+    def samples(self, codes: tuple[Tensor, ...], *, frames: range | None = None) -> Tensor:
+        """f32[B, len(frames) * frame_samples]: the sound of `frames`, of all if None.
+
+        Codes of level l are i64[B, F * strides[0] / strides[l]] for F frames of the coarsest level.
+        """
+        count = codes[0].shape[1]
+        chosen = range(count) if frames is None else frames
+        wanted = Span(
+            begin=chosen.start * self.frame_samples,
+            end=chosen.stop * self.frame_samples,
+            length=count * self.frame_samples,
+        )
+        numbers = torch.cat(codes, dim=1)
+        if numbers.device.type == "cuda" and self._is_stacked(count):
+            made: Tensor = self._stack(numbers, wanted)
+            return made
+        return self._samples(codes, fold(numbers), wanted)
+
+    def _is_stacked(self, frames: int) -> bool:
+        """Whether our own kernels serve this decoder, for `frames` at a time."""
+        if self._stack is None:
+            # Here, because its compiler comes with torch for GPUs only.
+            from mstarc_runtime.kernels.codec_stack import CodecStack, is_served
+
+            self._stack = CodecStack(self) if is_served(self) else False
+        return self._stack is not False and self._stack.takes(frames)
+
+    def _samples(self, codes: tuple[Tensor, ...], seed: Tensor, wanted: Span) -> Tensor:
         levels = [level(of_level) for level, of_level in zip(self.levels, codes, strict=True)]
         x = levels[0]
         for level in levels[1:]:
             x = x + level
-        seed = fold(torch.cat(codes, dim=1))
-        x = self.enter(x)
-        for block in self.blocks:
-            x = block(x, seed)
-        return torch.tanh(self.leave(self.leave_snake(x))).squeeze(1).float()
+        entered, *spans = self.spans(wanted)
+        held = Span(begin=0, end=entered.length, length=entered.length)
+        for conv in self.enter:
+            x, held = conv(x, held, entered), entered
+        for block, span in zip(self.blocks, spans, strict=True):
+            x, held = block(x, held, span, seed), span
+        sound: Tensor = self.leave(self.leave_snake(x), held, wanted)
+        return torch.tanh(sound).squeeze(1).float()
