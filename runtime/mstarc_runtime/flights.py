@@ -17,6 +17,7 @@ import torch
 
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.plan_api import DeviceStep, Step
+from mstarc_runtime.plan_steps import machine_of
 from mstarc_runtime.scheduler import Station
 
 
@@ -43,11 +44,15 @@ class Flights:
 
     def is_beside(self, step: DeviceStep) -> bool:
         """Whether the step runs beside the main queue."""
-        return machine_of(step) in self._streams
+        return machine_of(step.name) in self._streams
+
+    def stream_of(self, step: DeviceStep) -> torch.cuda.Stream | None:
+        """The CUDA stream of a step beside the main queue."""
+        return self._streams.get(machine_of(step.name))
 
     def queue(self, step: DeviceStep) -> AbstractContextManager[object]:
         """Where the step's device work goes. What the main queue was given so far comes first."""
-        stream = self._streams.get(machine_of(step))
+        stream = self.stream_of(step)
         if stream is None:
             return nullcontext()
         stream.wait_stream(torch.cuda.current_stream(self._device))
@@ -80,17 +85,13 @@ class Flights:
         return flight
 
 
-def machine_of(step: DeviceStep) -> str:
-    return step.name.partition(".")[0]
-
-
 def sets_beside(steps: Sequence[Step]) -> list[frozenset[str]]:
     """Sets of machines that share no device node with each other, without the main one: that of
     the first machine with a step that comes back by itself, or else of the first machine."""
     nodes: dict[str, set[str]] = {}
     for step in steps:
         if isinstance(step, DeviceStep):
-            nodes.setdefault(machine_of(step), set()).update(step.nodes)
+            nodes.setdefault(machine_of(step.name), set()).update(step.nodes)
     sets: list[tuple[set[str], set[str]]] = []
     for machine, used in nodes.items():
         joined, others = ({machine}, set(used)), []
@@ -101,7 +102,9 @@ def sets_beside(steps: Sequence[Step]) -> list[frozenset[str]]:
                 others.append((machines, theirs))
         sets = [*others, joined]
     paced = [
-        machine_of(step) for step in steps if isinstance(step, DeviceStep) and step.rows == "one"
+        machine_of(step.name)
+        for step in steps
+        if isinstance(step, DeviceStep) and step.rows == "one"
     ]
     main = next(iter(paced or nodes), None)
     return [frozenset(machines) for machines, _ in sets if main not in machines]

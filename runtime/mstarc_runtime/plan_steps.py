@@ -7,6 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+
+def machine_of(name: str) -> str:
+    """The machine of a step or a loop of this name.
+
+    >>> machine_of("speak.decode.pass")
+    'speak'
+    """
+    return name.partition(".")[0]
+
+
 # Where a row goes next
 
 

@@ -23,6 +23,7 @@ from mstarc_runtime.plan_api import (
     Step,
     Target,
 )
+from mstarc_runtime.plan_steps import machine_of
 from mstarc_runtime.scheduler import Station
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Router:
             pulls = step.pulls if isinstance(step, DeviceStep) else ()
             for stream in (*step.reads, *pulls):
                 self._readers.setdefault(stream, []).append(station)
-                self._read_by.setdefault(step.name.partition(".")[0], set()).add(stream)
+                self._read_by.setdefault(machine_of(step.name), set()).add(stream)
             for stream, _ in step.sends:
                 self._senders.setdefault(stream, []).append(station)
 
@@ -75,7 +76,7 @@ class Router:
         return [loop for loop in self._worker.parts.passes_left if self.is_of_machine(loop, hop)]
 
     def is_of_machine(self, loop: str, hop: HopStep) -> bool:
-        return loop.partition(".")[0] == self._machines[hop.id]
+        return machine_of(loop) == self._machines[hop.id]
 
     def is_join(self, step: int) -> bool:
         return isinstance(self._steps[step], JoinStep)
@@ -268,7 +269,7 @@ def _machines(steps: Sequence[Step]) -> dict[int, str]:
     for step in steps:
         match step:
             case DeviceStep() | HostStep() | BranchStep() | MarkStep() | SpreadStep() | JoinStep():
-                machine = step.name.partition(".")[0]
+                machine = machine_of(step.name)
                 machines[step.id] = machine
                 for target in _targets(step):
                     machines.setdefault(target, machine)

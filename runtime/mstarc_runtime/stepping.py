@@ -52,7 +52,8 @@ class Stepper:
         if isinstance(station.step, HostStep):
             self._host.run(station, station.step)
         elif station.is_resident:
-            self._run_group(station, station.step)
+            with self.flights.queue(station.step):
+                self._run_group(station, station.step)
         else:
             self.ahead.make_way(station.step.nodes)
             self._run_ready(station, station.step)

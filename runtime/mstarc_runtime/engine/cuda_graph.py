@@ -28,8 +28,10 @@ class CudaGraphExecutor:
     def __init__(self) -> None:
         self.eager_runs: Counter[tuple[str, int]] = Counter()
         self._graphs: dict[tuple[int, int], Any] = {}
-        # Regions of one machine share memory; those of others may run at the same time.
-        self._pools: dict[str, Any] = {}
+        # By queue: regions that are replayed on one share memory; others may run at the same time.
+        self._pools: dict[Any, Any] = {}
+        # Captured there: what libraries keep for each stream must not be that of another queue.
+        self._streams: dict[Any, Any] = {}
 
     def captures(self, step: DeviceStep) -> bool:
         return is_capturable(step)
@@ -37,8 +39,9 @@ class CudaGraphExecutor:
     def capture(self, worker: "Worker") -> int:
         """Captures every region at every size; how many graphs there are."""
         for step, bucket in region_steps(worker):
+            queue = worker.stepper.flights.stream_of(step)
             with rows_to_capture(worker, step, bucket) as batch:
-                self._graphs[(step.id, bucket)] = self._captured(worker.rank, batch)
+                self._graphs[(step.id, bucket)] = self._captured(worker.rank, batch, queue)
         return len(self._graphs)
 
     def run(self, rank: Rank, batch: StepBatch) -> None:
@@ -50,10 +53,12 @@ class CudaGraphExecutor:
             self.eager_runs[(batch.step.name, batch.bucket)] += 1
         _run(rank, batch)
 
-    def _captured(self, rank: Rank, batch: StepBatch) -> Any:
-        machine = batch.step.name.partition(".")[0]
-        pool = self._pools.setdefault(machine, torch.cuda.graph_pool_handle())
-        side = torch.cuda.Stream()
+    def _captured(self, rank: Rank, batch: StepBatch, queue: "torch.cuda.Stream | None") -> Any:
+        if queue not in self._pools:
+            self._pools[queue] = torch.cuda.graph_pool_handle()
+            # The main queue is the default stream, and nothing can be captured there.
+            self._streams[queue] = queue or torch.cuda.Stream()
+        pool, side = self._pools[queue], self._streams[queue]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(_WARM_UPS):
@@ -61,7 +66,7 @@ class CudaGraphExecutor:
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool):
+        with torch.cuda.graph(graph, pool=pool, stream=side):
             _run(rank, batch)
         return graph
 
