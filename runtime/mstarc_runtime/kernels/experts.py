@@ -17,12 +17,8 @@ of the bucket at a time, those that chose another expert being zero. So a row's 
 the bucket alone.
 """
 
-from dataclasses import dataclass
-
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 
@@ -187,7 +183,7 @@ def enter_one(
     expert = tl.load(ids + slot)
     matrix = gate_up + expert.to(tl.int64) * (2 * INNER * W)
     apart = expert * 0 + INNER * W
-    if PIECES > 0:
+    if PIECES > 0:  # noqa: SIM102 - the one is known when this is compiled
         if expert >= EXPERTS:
             matrix = shared + (expert - EXPERTS).to(tl.int64) * (INNER * W)
             apart = expert * 0 + PIECES * INNER * W
@@ -222,7 +218,6 @@ def leave_one(
     squares_out,
     W: tl.constexpr,
     INNER: tl.constexpr,
-    EXPERTS: tl.constexpr,
     CHOSEN: tl.constexpr,
     PIECES: tl.constexpr,
     ROWS: tl.constexpr,
@@ -298,7 +293,7 @@ def enter_few(
         has = place >= 0
         matrix = gate_up + expert.to(tl.int64) * (2 * INNER * W)
         apart = expert * 0 + INNER * W
-        if PIECES > 0:
+        if PIECES > 0:  # noqa: SIM102 - the one is known when this is compiled
             if expert >= EXPERTS:
                 matrix = shared + (expert - EXPERTS).to(tl.int64) * (INNER * W)
                 apart = expert * 0 + PIECES * INNER * W
@@ -361,7 +356,7 @@ def leave_few(
         has = place >= 0
         matrix = down + expert.to(tl.int64) * (W * INNER)
         across = expert * 0 + INNER
-        if PIECES > 0:
+        if PIECES > 0:  # noqa: SIM102 - the one is known when this is compiled
             if expert >= EXPERTS:
                 matrix = shared + (expert - EXPERTS).to(tl.int64) * INNER
                 across = expert * 0 + PIECES * INNER
@@ -388,191 +383,3 @@ def leave_few(
             squared = tl.sum(tl.where(where, total * total, 0.0), axis=0)
             tl.store(squares_out + tile * B + batch, squared, mask=is_row)
             tl.store(arrived + tile, 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertWeights:
-    """A mixture's weights: `router` [E, W]; `gate_up` [E 2 I, W], each expert's gate first; `down`
-    [E W, I]. Of a block that all rows take: `shared_gate` [1, W], `shared_gate_up` [2 S, W] and
-    `shared_down` [W, S]. `normed`: shares are among the chosen alone."""
-
-    router: Tensor
-    gate_up: Tensor
-    down: Tensor
-    chosen: int
-    normed: bool
-    shared_gate: Tensor | None = None
-    shared_gate_up: Tensor | None = None
-    shared_down: Tensor | None = None
-
-    @property
-    def experts(self) -> int:
-        return self.router.shape[0]
-
-    @property
-    def width(self) -> int:
-        return self.router.shape[1]
-
-    @property
-    def inner(self) -> int:
-        return self.down.shape[1]
-
-    @property
-    def pieces(self) -> int:
-        return 0 if self.shared_down is None else self.shared_down.shape[1] // self.inner
-
-    def are_served(self) -> bool:
-        """Whether the kernels can cut matrices of these sizes and types."""
-        whole = self.shared_down is None or self.shared_down.shape[1] % self.inner == 0
-        return (
-            self.gate_up.dtype == torch.bfloat16
-            and self.experts & (self.experts - 1) == 0
-            and self.experts >= 16
-            and self.inner % 64 == 0
-            and self.width % 128 == 0
-            and whole
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """How a kernel is cut: rows of weights a block, columns a pass, warps, passes under way."""
-
-    rows: int
-    columns: int
-    warps: int
-    stages: int = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cuts:
-    """The three kernels'. `split`: blocks along the router's columns."""
-
-    choose: Cut
-    enter: Cut
-    leave: Cut
-    split: int = 1
-
-
-def cuts_of(weights: ExpertWeights, *, batch: int) -> Cuts:
-    """The cut for a number of rows."""
-    if batch == 1:
-        return Cuts(
-            choose=Cut(rows=4, columns=_columns(weights.width, 1024), warps=4),
-            enter=Cut(rows=4, columns=_columns(weights.width, 512), warps=4),
-            leave=Cut(rows=4, columns=_columns(weights.inner, 256), warps=4),
-        )
-    split = 4 if weights.width % 512 == 0 else 1
-    return Cuts(
-        choose=Cut(rows=16, columns=_columns(weights.width // split, 128), warps=4),
-        enter=Cut(rows=_columns(weights.inner, 64), columns=_columns(weights.width, 128), warps=4),
-        leave=Cut(rows=_columns(weights.width, 64), columns=_columns(weights.inner, 128), warps=4),
-        split=split,
-    )
-
-
-def _columns(size: int, most: int) -> int:
-    """The greatest power of two that divides `size`, at most `most`."""
-    return min(size & -size, most)
-
-
-class Mixture:
-    """The launches over one layer's weights, for a fixed number of rows.
-
-    `scratch` is another layer's of the same sizes, as long as the two follow one another.
-    """
-
-    def __init__(
-        self,
-        weights: ExpertWeights,
-        *,
-        batch: int,
-        chained: bool,
-        cuts: Cuts | None = None,
-        scratch: "Scratch | None" = None,
-    ) -> None:
-        self.weights, self.batch, self.chained = weights, batch, chained
-        self.cuts = cuts or cuts_of(weights, batch=batch)
-        self.width = 1 if batch == 1 else max(16, triton.next_power_of_2(batch))
-        self.tiles = weights.width // self.cuts.leave.rows
-        self.scratch = scratch or Scratch(
-            weights, batch=batch, width=self.width, split=self.cuts.split
-        )
-
-    def __call__(
-        self,
-        h: Tensor,
-        *,
-        squares: Tensor,
-        residual: Tensor,
-        gain: Tensor,
-        squares_out: Tensor,
-        eps: float,
-    ) -> None:
-        """Adds what the experts make of `h` bf16[B, W] to `residual` f32[B, W], and overwrites `h`
-        with what comes behind, times `gain` [W]; `squares_out` f32[tiles, B]."""
-        w, s, batch = self.weights, self.scratch, self.batch
-        cut, pieces = self.cuts, w.pieces
-        some = w.gate_up
-        parts = squares.shape[0]
-        shared = {"CHAINED": self.chained, "launch_pdl": self.chained}
-        sizes = {"W": w.width, "INNER": w.inner, "EXPERTS": w.experts, "PIECES": pieces}
-        wide = triton.next_power_of_2(parts)
-        tiles = w.experts // cut.choose.rows + (1 if pieces else 0)
-        choose_experts[(tiles, cut.split)](
-            h, squares, parts, w.router, w.router if w.shared_gate is None else w.shared_gate,
-            s.logits, s.arrived, s.ids, s.shares, s.places, s.wanted, eps,
-            B=batch, WIDTH=self.width, W=w.width, EXPERTS=w.experts, CHOSEN=w.chosen,
-            PIECES=pieces, NORMED=w.normed, ROWS=cut.choose.rows, COLUMNS=cut.choose.columns,
-            SPLIT=cut.split, PARTS=wide, num_warps=cut.choose.warps, **shared,
-        )  # fmt: skip
-        shared_in = some if w.shared_gate_up is None else w.shared_gate_up
-        shared_out = some if w.shared_down is None else w.shared_down
-        entering = (w.inner // cut.enter.rows, s.most)
-        if batch == 1:
-            enter_one[entering](
-                h, squares, parts, w.gate_up, shared_in, s.ids, s.act, eps, ROWS=cut.enter.rows,
-                COLUMNS=cut.enter.columns, PARTS=wide, num_warps=cut.enter.warps, **sizes, **shared,
-            )  # fmt: skip
-            leave_one[(self.tiles,)](
-                s.act, w.down, shared_out, s.ids, s.shares, residual, gain, h, squares_out,
-                CHOSEN=w.chosen, ROWS=cut.leave.rows, COLUMNS=cut.leave.columns,
-                num_warps=cut.leave.warps, **sizes, **shared,
-            )  # fmt: skip
-            return
-        rows = {"B": batch, "WIDTH": self.width, "SLOTS": w.chosen + pieces}
-        enter_few[entering](
-            h, squares, parts, w.gate_up, shared_in, s.places, s.wanted, s.act, eps,
-            ROWS=cut.enter.rows, COLUMNS=cut.enter.columns, STAGES=cut.enter.stages, PARTS=wide,
-            num_warps=cut.enter.warps, **rows, **sizes, **shared,
-        )  # fmt: skip
-        leave_few[(self.tiles, s.most)](
-            s.act, w.down, shared_out, s.places, s.wanted, s.shares, s.made, s.arrived[1:],
-            residual, gain, h, squares_out, ROWS=cut.leave.rows, COLUMNS=cut.leave.columns,
-            STAGES=cut.leave.stages, num_warps=cut.leave.warps, **rows, **sizes, **shared,
-        )  # fmt: skip
-
-
-class Scratch:
-    """What the kernels of a layer leave for one another."""
-
-    def __init__(self, weights: ExpertWeights, *, batch: int, width: int, split: int) -> None:
-        device, experts, pieces = weights.gate_up.device, weights.experts, weights.pieces
-        slots = weights.chosen + pieces
-        # Experts that a batch may want at the most.
-        self.most = slots if batch == 1 else min(batch * weights.chosen, experts) + pieces
-
-        def ints(*dims: int) -> Tensor:
-            return torch.zeros(dims, dtype=torch.int32, device=device)
-
-        def floats(*dims: int) -> Tensor:
-            return torch.zeros(dims, dtype=torch.float32, device=device)
-
-        self.logits = floats(split, experts + 1, width)
-        self.ids, self.shares = ints(batch, slots), floats(batch, slots)
-        self.places, self.wanted = ints(experts + pieces, width), ints(1 + experts + pieces)
-        self.act = torch.zeros(
-            batch, slots, weights.inner, dtype=weights.gate_up.dtype, device=device
-        )
-        self.made = floats(batch, slots, weights.width if batch > 1 else 1)
-        self.arrived = ints(1 + weights.width)

@@ -15,7 +15,7 @@ EPS = 1e-6
 
 
 def weights_of(*, width: int, inner: int, experts: int, chosen: int, pieces: int) -> Any:
-    from mstarc_runtime.kernels.experts import ExpertWeights
+    from mstarc_runtime.kernels.mixture import ExpertWeights
 
     generator = torch.Generator(DEVICE).manual_seed(width + pieces)
 
@@ -84,7 +84,7 @@ def through_kernels(weights: Any, x: Tensor, gain: Tensor, mixture: Any) -> tupl
 @pytest.mark.parametrize("batch", [1, 2, 5, 20])
 @pytest.mark.parametrize("pieces", [0, 2])
 def test_rows_are_those_of_plain_torch(batch: int, pieces: int) -> None:
-    from mstarc_runtime.kernels.experts import Mixture
+    from mstarc_runtime.kernels.mixture import Mixture
 
     weights = weights_of(width=256, inner=192, experts=16, chosen=3, pieces=pieces)
     generator = torch.Generator(DEVICE).manual_seed(batch)
@@ -99,7 +99,7 @@ def test_rows_are_those_of_plain_torch(batch: int, pieces: int) -> None:
 
 
 def test_a_row_depends_on_its_bucket_only() -> None:
-    from mstarc_runtime.kernels.experts import Mixture
+    from mstarc_runtime.kernels.mixture import Mixture
 
     weights = weights_of(width=256, inner=64, experts=16, chosen=2, pieces=2)
     generator = torch.Generator(DEVICE).manual_seed(3)

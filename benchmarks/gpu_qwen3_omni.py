@@ -1,0 +1,246 @@
+"""Qwen3-Omni on GPUs: speech a second, time to first sound, and each part's step beside its floor.
+
+The runtime runs a plan with random weights of the full size. First the decode regions are
+replayed alone, at each batch size, beside what the bus needs for the weights that they read. Then
+waves of requests ask for text alone: time between tokens; and for speech of a text: audio-seconds
+a second, real-time factor, time to first sound, beside what M* publishes for two H200.
+
+    mstarc compile specs/qwen3_omni.mstar --sizes specs/random/qwen3_omni.yaml \\
+        --placement 1xH200 -o build/omni
+    python benchmarks/gpu_qwen3_omni.py build/omni --placement 1xH200 [--batches 1 4 8 16 32]
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mstarc_runtime.assembly import RunSettings
+from mstarc_runtime.engine.regions import rows_to_capture
+from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.launch import LocalRanks, Ranks, launched, run_until_done
+from mstarc_runtime.loader import load_placement, load_plan
+from mstarc_runtime.plan_api import DeviceStep
+from mstarc_runtime.request import Asked, PreparedRequest, prepare
+from mstarc_runtime.settings import read_settings
+from mstarc_runtime.weights.progress import progress_to
+from mstarc_runtime.worker import Worker
+
+# Measured on one H200: bytes read a second by a kernel that only reads.
+READ_BYTES_A_SECOND = 4.3e12
+# Audio-seconds a second that M* publishes for two H200, by requests at once.
+PUBLISHED = {1: 11.7, 4: 35.4, 8: 54.2, 16: 87.1, 32: 113.2}
+TEXT = "Tell me a story about a lighthouse keeper who collects the sounds of the sea, please."
+
+
+@dataclass(eq=False)
+class Clock:
+    """When the parts of an answer came."""
+
+    began: float = field(default_factory=time.perf_counter)
+    first_text_s: float | None = None
+    first_sound_s: float | None = None
+    last_text_s: float = 0.0
+    ended_s: float = 0.0
+    pieces: int = 0
+    audio_s: float = 0.0
+    failure: RuntimeFailure | None = None
+
+    def text(self, output: str, piece: str) -> None:
+        now = time.perf_counter() - self.began
+        self.first_text_s = now if self.first_text_s is None else self.first_text_s
+        self.last_text_s = now
+        self.pieces += 1
+
+    def sound(self, output: str, samples: Any, rate: int) -> None:
+        if self.first_sound_s is None:
+            self.first_sound_s = time.perf_counter() - self.began
+        self.audio_s += len(samples) / rate
+
+    def value(self, output: str, value: Any) -> None:
+        pass
+
+    def finished(self) -> None:
+        self.ended_s = time.perf_counter() - self.began
+
+    def failed(self, failure: RuntimeFailure) -> None:
+        self.failure = failure
+
+    def cancelled(self) -> None:
+        pass
+
+
+def wave(ranks: Ranks, request: PreparedRequest, batch: int) -> list[Clock]:
+    """`batch` requests asked for at once, to their end."""
+    clocks = []
+    for number in range(batch):
+        clock = Clock()
+        options = {**request.options, "seed": number}
+        ranks.conductor.submit(replace(request, options=options, seed=number), clock)
+        clocks.append(clock)
+    run_until_done(ranks)
+    for clock in clocks:
+        if clock.failure is not None:
+            sys.exit("\n".join([clock.failure.message, *clock.failure.notes]))
+    return clocks
+
+
+def speech_row(clocks: list[Clock]) -> dict[str, Any]:
+    wall_s = max(clock.ended_s for clock in clocks)
+    audio_s = sum(clock.audio_s for clock in clocks)
+    heard = [clock for clock in clocks if clock.audio_s]
+    firsts = [clock.first_sound_s for clock in heard if clock.first_sound_s is not None]
+    return {
+        "audio_s": round(audio_s, 2),
+        "wall_s": round(wall_s, 3),
+        "audio_s_per_s": round(audio_s / wall_s, 2),
+        "p50_rtf": round(statistics.median(c.ended_s / c.audio_s for c in heard), 4),
+        "p50_first_sound_ms": round(statistics.median(firsts) * 1e3, 1),
+        "published": PUBLISHED.get(len(clocks)),
+    }
+
+
+def text_row(clocks: list[Clock], tokens: int) -> dict[str, Any]:
+    """The time between tokens: of the token that comes first, reading the prompt is left out."""
+    spans = [c.last_text_s - (c.first_text_s or 0.0) for c in clocks]
+    return {
+        "inter_token_ms": round(statistics.median(spans) * 1e3 / max(1, tokens - 1), 4),
+        "p50_first_token_ms": round(
+            statistics.median(c.first_text_s or 0.0 for c in clocks) * 1e3, 1
+        ),
+        "tokens_a_second": round(len(clocks) * tokens / max(c.ended_s for c in clocks), 1),
+    }
+
+
+def replayed_ms(worker: Worker, step: DeviceStep, bucket: int, times: int) -> float:
+    """Milliseconds of one replay of a captured region, on rows that have just begun."""
+    with rows_to_capture(worker, step, bucket) as batch:
+        worker.executor.run(worker.rank, batch)
+        torch.cuda.synchronize()
+        begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begun.record()
+        for _ in range(times):
+            worker.executor.run(worker.rank, batch)
+        ended.record()
+        torch.cuda.synchronize()
+        return begun.elapsed_time(ended) / times
+
+
+def bytes_read(worker: Worker, step: DeviceStep, bucket: int) -> float:
+    """Weights that a pass of a decode region must read: of experts the expected number that rows
+    which choose evenly want."""
+    total = 0.0
+    for node in step.nodes:
+        engine = worker.parts.kv.get(node)
+        if engine is None:
+            continue
+        module: Any = engine.module
+        passes = module.groups if node == "predictor" else 1
+        for name, parameter in module.named_parameters():
+            size = parameter.numel() * parameter.element_size()
+            if "embedding" in name or "projection" in name:
+                continue
+            if ".experts." in name:
+                mixture = module.stack.layers[0].mlp
+                share = mixture.router.chosen / mixture.experts_count
+                size *= 1 - (1 - share) ** bucket
+            elif name == "heads":
+                size //= passes  # each pass has a head of its own
+            total += size * passes
+    return total
+
+
+def regions(worker: Worker, batches: list[int], times: int) -> list[dict[str, Any]]:
+    rows = []
+    captured = worker.coverage.captured
+    for step in worker.plan.steps:
+        if not isinstance(step, DeviceStep):
+            continue
+        for bucket in batches:
+            if (step.id, bucket) not in captured:
+                continue
+            device_ms = replayed_ms(worker, step, bucket, times)
+            floor_ms = bytes_read(worker, step, bucket) / READ_BYTES_A_SECOND * 1e3
+            row = {
+                "step": step.name,
+                "batch": bucket,
+                "device_ms": round(device_ms, 3),
+                "floor_ms": round(floor_ms, 3),
+                "of_floor": round(floor_ms / device_ms, 3),
+            }
+            print(json.dumps(row), flush=True)
+            rows.append(row)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("plan", type=Path)
+    parser.add_argument("--placement", default="1xH200")
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 4, 8, 16, 32])
+    parser.add_argument("--tokens", type=int, default=256, help="of the reply")
+    parser.add_argument("--frames", type=int, default=256, help="of speech")
+    parser.add_argument("--times", type=int, default=3, help="waves; the median is taken")
+    parser.add_argument("--replays", type=int, default=20)
+    parser.add_argument("--only", choices=["regions", "speech", "text"], nargs="+")
+    parser.add_argument("--seconds", type=float, default=1e9, help="no wave begins after these")
+    parser.add_argument("--out", type=Path, help="a file for all rows as JSON")
+    given = parser.parse_args()
+    kinds = given.only or ["regions", "text", "speech"]
+    began = time.perf_counter()
+    plan = load_plan(given.plan)
+    placement = load_placement(plan, given.placement)
+    settings = RunSettings(
+        cache_dir=read_settings().cache_dir, deterministic=False, buckets=given.batches
+    )
+    found: dict[str, Any] = {"torch": torch.__version__, "placement": given.placement}
+    options = {"max_tokens": given.tokens, "talker_max_tokens": given.frames}
+
+    def say(text: str) -> None:
+        print(f"[{time.perf_counter() - began:.1f} s] {text}", flush=True)
+
+    def asked(*wants: str) -> PreparedRequest:
+        return prepare(
+            plan, Asked(name="story", inputs={"parts": [TEXT]}, options=options, wants=wants)
+        )
+
+    with launched(
+        plan, placement, settings=settings, progress=progress_to(sys.stderr), say=say
+    ) as ranks:
+        if isinstance(ranks, LocalRanks) and "regions" in kinds and torch.cuda.is_available():
+            found["regions"] = regions(ranks.workers[0], given.batches, given.replays)
+        for kind in ("text", "speech"):
+            if kind not in kinds:
+                continue
+            request = asked("reply") if kind == "text" else asked("reply", "speech")
+            wave(ranks, request, 1)
+            say(f"warmed up for {kind}")
+            for batch in given.batches:
+                rows = []
+                for _ in range(given.times):
+                    if rows and time.perf_counter() - began > given.seconds:
+                        break
+                    clocks = wave(ranks, request, batch)
+                    row = speech_row(clocks) if kind == "speech" else text_row(clocks, given.tokens)
+                    rows.append(row)
+                key = "audio_s_per_s" if kind == "speech" else "inter_token_ms"
+                row = {"batch": batch, "waves": len(rows), **_median(rows, key)}
+                found.setdefault(kind, []).append(row)
+                print(kind, json.dumps(row), flush=True)
+    if given.out is not None:
+        given.out.write_text(json.dumps(found, indent=1))
+
+
+def _median(rows: list[dict[str, Any]], key: str) -> dict[str, Any]:
+    """The row in the middle by `key`."""
+    return sorted(rows, key=lambda row: row[key])[len(rows) // 2]
+
+
+if __name__ == "__main__":
+    main()
