@@ -124,10 +124,10 @@ class Mover:
                     continue
                 put_down(parts.kv[one.node], slot, luggage)
                 landed.append(one)
-        except OutOfPages:
+        except OutOfPages as error:
             for one in landed:
                 parts.kv[one.node].release_context(slot, one.context)
-            return False
+            return worker.preempter.make_room([slot], error) and self._take_in(parcel, slot)
         except ContextError as error:
             worker.fail(slot, error, None)
             return True

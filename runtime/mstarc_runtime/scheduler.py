@@ -5,6 +5,7 @@ stream, *starved* of cache pages, or stepping in a resident *group*. Decisions a
 `mstarc_schedule`; nothing here touches a tensor.
 """
 
+from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -71,6 +72,11 @@ class Station:
     is_away: bool = False
 
     @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that the step calls."""
+        return (self.step.node,) if isinstance(self.step, HostStep) else self.step.nodes
+
+    @property
     def is_resident(self) -> bool:
         """Whether its rows come back to it pass after pass, without reading a stream."""
         return self.left is not None
@@ -93,10 +99,24 @@ class Station:
         for places in (self.waiting, self.blocked, self.running):
             places.discard(slot)
         self.chunks.pop(slot, None)
+        self.leave_group(slot)
+
+    def leave_group(self, slot: int) -> bool:
+        """Removes a request from the group in which it steps; whether it was in one."""
         for group in self.groups:
             if slot in group.slots:
                 group.become(group.slots[group.slots != slot])
-        self.groups = [group for group in self.groups if group.slots.size]
+                self.groups = [group for group in self.groups if group.slots.size]
+                return True
+        return False
+
+    def starve(self, slot: int, age: Callable[[int], int]) -> None:
+        """A row waits for cache pages, the oldest request in front."""
+        self.leave_group(slot)
+        if slot in self.ready:
+            self.ready.remove(slot)
+        if slot not in self.starved:
+            insort(self.starved, slot, key=age)
 
     def unblock(self, slot: int) -> None:
         if slot in self.blocked:
@@ -104,8 +124,8 @@ class Station:
             self.ready.append(slot)
 
     def feed(self) -> None:
-        """Pages were given back: who was starved may try again."""
-        self.ready.extend(self.starved)
+        """Pages were given back: who was starved may try again, before others."""
+        self.ready[:0] = self.starved
         self.starved.clear()
 
     def next_group(self) -> Group:

@@ -287,36 +287,42 @@ class Stepper:
             batch.set_passes(loop, self._worker.parts.passes[loop].numbers(batch.slots))
         if step.prepare is None:
             return True
-        try:
-            self.grow(batch)
-        except OutOfPages:
-            self.shrink(batch)
-            self._starve(station, batch)
+        preempter = self._worker.preempter
+        if preempter.is_needed and (late := preempter.late(batch)):
+            self._starve(station, batch, late)
             return False
-        except ContextError as error:
-            self.shrink(batch)
-            self._retreat(station, batch)
-            self._worker.fail(error.slot, error, step)
-            return False
-        return True
+        while True:
+            try:
+                self.grow(batch)
+                return True
+            except OutOfPages as error:
+                self.shrink(batch)
+                if not preempter.make_room(batch.slot_list, error):
+                    live = self._worker.live
+                    youngest = max(batch.slot_list, key=lambda slot: live[slot].request)
+                    self._starve(station, batch, [youngest])
+                    return False
+            except ContextError as error:
+                self.shrink(batch)
+                self._retreat(station, batch)
+                self._worker.fail(error.slot, error, step)
+                return False
 
     def grow(self, batch: StepBatch) -> None:
         """Runs the step's `prepare`. Raises OutOfPages or ContextError; then `shrink`."""
         assert batch.step.prepare is not None
         batch.growth.clear()
         batch.contexts.clear()
+        if self._worker.preempter.is_needed:
+            self._worker.preempter.bring_back(batch)
         batch.step.prepare(self._worker.rank, batch)
 
-    def _starve(self, station: Station, batch: StepBatch) -> None:
-        """The youngest request waits for pages; the others try again at once."""
+    def _starve(self, station: Station, batch: StepBatch, rows: list[int]) -> None:
+        """These wait for pages; the others try again at once."""
         self._retreat(station, batch)
         live = self._worker.live
-        youngest = max(batch.slot_list, key=lambda slot: live[slot].request)
-        chunks = station.chunks.get(youngest)
-        station.drop(youngest)
-        if chunks:
-            station.chunks[youngest] = chunks
-        station.starved.append(youngest)
+        for slot in rows:
+            station.starve(slot, lambda slot: live[slot].request)
 
     def _retreat(self, station: Station, batch: StepBatch) -> None:
         """Rows of a step that did not run are ready again, in front of the others."""

@@ -49,6 +49,7 @@ from mstarc_runtime.messages import (
 )
 from mstarc_runtime.moves import Mover
 from mstarc_runtime.plan_api import Builder, DeviceStep, HostStep
+from mstarc_runtime.preempting import Preempter
 from mstarc_runtime.routing import Router
 from mstarc_runtime.scheduler import Scheduler
 from mstarc_runtime.step_costs import StepCosts, now_of
@@ -105,6 +106,7 @@ class Worker:
         self._deferred: deque[Parcel] = deque()
         self.courier = RankCourier(self)
         self.mover = Mover(self)
+        self.preempter = Preempter(self)
         self.groups = Groups(
             self, rank=plan.rank, process=plan.process, peers=plan.peers, connect=connect
         )
@@ -252,6 +254,7 @@ class Worker:
             "courier": self.courier.held,
             "joins": self.router.held,
             "waiting": len(self.mover.waiting),
+            "aside": self.preempter.held,
             "served": self.groups.snapshot(),
         }
 
@@ -305,7 +308,7 @@ class Worker:
             if not live.is_ending:
                 self.generation += 1
                 self.courier.deliver(parcel, slot)
-        elif request > self._last_request.get(slot, -1):
+        elif request > self._last_request.get(slot, self._before_all):
             self._early.setdefault(slot, []).append(parcel)
 
     def _start(self, start: Start, parcel: Parcel) -> None:
@@ -353,6 +356,7 @@ class Worker:
     def _give_back(self, live: LiveRequest) -> None:
         slot = live.slot
         self.rank.release(slot)
+        self.preempter.forget(slot)
         self.parts.options.release(slot)
         for left in self.parts.passes_left.values():
             left.set(slot, 0)
@@ -368,24 +372,29 @@ class Worker:
         self.mailbox.send(CONDUCTOR, Released(self.plan.process, slot, live.request, visits))
 
     def _end_starvation(self) -> None:
-        """Nobody else can go on, so nobody will give pages back: the youngest request ends."""
+        """Nobody else can go on, so nobody will give pages back: one of them has to."""
         self._idle_turns += 1
+        if self._idle_turns < _STARVE_TURNS or self.pool.running:
+            return
         waiting = [*self.scheduler.starved(), *self.mover.waiting]
+        if self.preempter.end_starvation(waiting):
+            self._idle_turns = 0
+            return
         holders = {slot for engine in self.parts.kv.values() for slot in engine.holders()}
         # Who holds pages here and goes on elsewhere will come back, or end.
         may_get_some = not self.plan.is_alone and holders - set(waiting)
-        enough = _STARVE_TURNS_AMONG_RANKS if may_get_some else _STARVE_TURNS
-        if self._idle_turns < enough or self.pool.running:
+        if may_get_some and self._idle_turns < _STARVE_TURNS_AMONG_RANKS:
             return
         self._idle_turns = 0
-        slot = max(waiting, key=lambda slot: self.live[slot].request)
+        # Who has pages has all that could be had; else the youngest asks for too many.
+        slot = max(holders.intersection(waiting) or waiting, key=lambda s: self.live[s].request)
         self.fail(
             slot,
             RuntimeFailure(
                 "MS9305",
-                "the KV cache has no free pages and no request can go on without one",
-                notes=["the youngest request was ended so that the others can go on"],
-                helps=["ask for fewer requests at once, or for shorter ones"],
+                "the KV cache has too few pages for a request, even with those of all younger ones",
+                notes=["what other requests held here is in host memory, or they hold nothing"],
+                helps=["ask for a shorter one, or compile with a greater `kv_cache.max_num_pages`"],
             ),
             None,
         )

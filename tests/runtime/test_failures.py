@@ -10,7 +10,7 @@ from torch import Tensor
 from mstarc_runtime.errors import render
 from mstarc_runtime.models.llama import Decoder
 from mstarc_schedule.batching import BatchPolicy
-from tests.runtime.test_ranks import Adder, Host, check_answer, make_rig
+from tests.runtime.test_ranks import Adder, Host, Left, check_answer, make_rig
 
 
 def test_one_failing_request_of_a_batch_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,16 +88,17 @@ def test_a_request_that_needs_more_context_than_there_is_says_so() -> None:
     rig.check_clean()
 
 
-def test_requests_wait_for_pages_and_the_youngest_gives_way() -> None:
-    # 32 pages of 4 rows: two of these fit to the end, four begin.
-    rig = make_rig()
-    made = [rig.submit(passes=40, walks=0, length=8)[1] for _ in range(4)]
+def test_a_request_that_is_too_long_for_all_pages_ends() -> None:
+    class Short(Left):
+        pages = 5  # of 4 rows
+
+    rig = make_rig(left=Short)
+    made = [rig.submit(passes=passes, walks=0, length=8)[1] for passes in (9, 20, 11)]
     rig.run()
-    finished = [one for one in made if "finished" in one.events]
-    failed = [one.failure for one in made if one.failure is not None]
-    assert made[0] in finished
-    assert len(finished) >= 2
-    assert all(failure.code == "MS9305" for failure in failed)
+    check_answer(made[0], 9, 0)
+    check_answer(made[2], 11, 0)
+    assert made[1].failure is not None
+    assert made[1].failure.code in ("MS9305", "MS9309")
     rig.check_clean()
 
 

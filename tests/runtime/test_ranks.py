@@ -79,6 +79,7 @@ class Left(Rank):
     """speak: prompt, prefill, decode; half of every pass of walk is here."""
 
     rank = 0
+    pages = 32
 
     def build(self, b: Builder) -> None:
         self.host = b.host("host", impl="test:Host", weights=Weights(source=""))
@@ -95,7 +96,7 @@ class Left(Rank):
             writes={"prefill": "main", "step": "main"},
             samplers=(),
             op_sampler={},
-            pages=32,
+            pages=self.pages,
             page_tokens=4,
         )
         self.ids = b.values("ids")
@@ -225,9 +226,9 @@ RIGHT = (
 MACHINES = {"speak": (0, 0), "walk": (0, 4), "listen": (1, 12)}
 
 
-def make_rig(slots: int = 4, policy: BatchPolicy | None = None) -> Rig:
+def make_rig(slots: int = 4, policy: BatchPolicy | None = None, left: type[Left] = Left) -> Rig:
     return Rig(
-        [(Left, LEFT), (Right, RIGHT)],
+        [(left, LEFT), (Right, RIGHT)],
         machines=MACHINES,
         models={"test:Host": Host, "test:Adder": Adder},
         outputs={"tokens": "i64", "windows": "i64[4]", "sums": "i64", "walked": "i64"},

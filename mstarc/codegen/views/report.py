@@ -326,6 +326,6 @@ def _capacity(placed: PlacedPlan) -> tuple[str, ...]:
     return (
         first,
         f"Pages are for {count_of(capacity.full, 'request')} at their longest and "
-        f"{capacity.expected} as expected, on device {capacity.rank}: who finds no page waits, and "
-        "where nobody can go on the youngest is ended.",
+        f"{capacity.expected} as expected, on device {capacity.rank}: when they run out, those of "
+        "the youngest request go to host memory until others have ended.",
     )

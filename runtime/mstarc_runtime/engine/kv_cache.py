@@ -193,6 +193,14 @@ class KVEngine:
     def release_context(self, slot: int, context: str) -> None:
         self.cache.release(slot, context)
 
+    def set_aside(self, slot: int) -> None:
+        """Moves a slot's pages to host memory."""
+        self.cache.set_aside(slot)
+
+    def bring_back(self, slot: int) -> None:
+        """Undoes it. Raises OutOfPages, and then nothing was changed."""
+        self.cache.bring_back(slot)
+
     def restore_sampler(self, slot: int, name: str, draws: int, seen: Tensor | None) -> None:
         """Lets a sampler go on where another rank's has come to."""
         self.samplers[name].restore(slot, draws, seen)

@@ -21,7 +21,16 @@ from mstarc_runtime.streaming.counts import Slots
 
 # Operations on the contexts of a batch's rows, and on those of one slot.
 _OF_BATCH = ("grow", "peek", "fork", "clear", "shrink")
-_OF_SLOT = ("admit", "release", "export", "replace", "release_context", "restore_sampler")
+_OF_SLOT = (
+    "admit",
+    "release",
+    "export",
+    "replace",
+    "release_context",
+    "set_aside",
+    "bring_back",
+    "restore_sampler",
+)
 
 
 class Followers(Protocol):
@@ -144,6 +153,14 @@ class LeadingKVEngine(KVEngine):
     def release_context(self, slot: int, context: str) -> None:
         KVEngine.release_context(self, slot, context)
         self.followers.note("release_context", (slot, context), {})
+
+    def set_aside(self, slot: int) -> None:
+        KVEngine.set_aside(self, slot)
+        self.followers.note("set_aside", (slot,), {})
+
+    def bring_back(self, slot: int) -> None:
+        KVEngine.bring_back(self, slot)
+        self.followers.note("bring_back", (slot,), {})
 
     def restore_sampler(self, slot: int, name: str, draws: int, seen: Tensor | None) -> None:
         KVEngine.restore_sampler(self, slot, name, draws, seen)

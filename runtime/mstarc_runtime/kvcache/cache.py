@@ -4,7 +4,8 @@
 padded rows: they write there and read from there, so that padding touches nobody.
 
 Who owns what: a request's contexts own their pages from `ensure` on until `release`; a page that a
-fork shares belongs to all its contexts until each has released it or written its own copy.
+fork shares belongs to all its contexts until each has released it or written its own copy. Contexts
+that are set aside own none until they are brought back.
 """
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mstarc_runtime.kvcache.aside import Aside, bring_back, set_aside
 from mstarc_runtime.kvcache.cross import CrossContext
 from mstarc_runtime.kvcache.layout import CacheLayout
 from mstarc_runtime.kvcache.packed import PackedRows
@@ -46,6 +48,8 @@ class KVCache:
             name: CrossContext(layout, rows=count, dtype=dtype, device=device)
             for name, count in layout.cross.items()
         }
+        # Slots whose contexts are in host memory.
+        self.aside: dict[int, Aside] = {}
         self._contexts = {name: index for index, name in enumerate(layout.contexts)}
         self._step_rows: dict[tuple[int, str, bool, int], StepRows] = {}
 
@@ -82,11 +86,14 @@ class KVCache:
         if context in self.cross:
             self.cross[context].release(slot)
             return
+        if slot in self.aside:
+            self.aside[slot].drop(self.key(slot, context))
         self.tables.release(np.array([self.key(slot, context)], dtype=np.int64))
 
     def release_slot(self, slot: int) -> None:
         """Gives back everything that a request holds. Harmless if it holds nothing."""
         count = len(self.layout.contexts)
+        self.aside.pop(slot, None)
         self.tables.release(np.arange(slot * count, (slot + 1) * count, dtype=np.int64))
         for cross in self.cross.values():
             cross.release(slot)
@@ -96,6 +103,16 @@ class KVCache:
         if source == target:
             return
         self.tables.fork(self.key(slot, source), self.key(slot, target))
+
+    def set_aside(self, slot: int) -> None:
+        """Moves a slot's pages to host memory. Until they are back it may not be stepped."""
+        assert slot not in self.aside, f"the pages of slot {slot} are in host memory already"
+        self.aside[slot] = set_aside(self.tables, slot, self.keys, self.values)
+
+    def bring_back(self, slot: int) -> None:
+        """Undoes `set_aside`. Raises OutOfPages, and then nothing was changed."""
+        bring_back(self.tables, self.aside[slot], self.keys, self.values)
+        del self.aside[slot]
 
     def holders(self) -> list[int]:
         """The slots of which any context has pages."""
@@ -107,16 +124,23 @@ class KVCache:
         """Whether a context of a request has rows."""
         if context in self.cross:
             return self.cross[context].holds(slot)
-        return self.length(slot, context) > 0
+        return self.length(slot, context) > 0 or self._is_aside(slot, context)
 
     def position(self, slot: int, context: str) -> int:
         """Where the next row of a context stands."""
-        return 0 if context in self.cross else int(self.tables.positions[self.key(slot, context)])
+        if context in self.cross:
+            return 0
+        key = self.key(slot, context)
+        if self._is_aside(slot, context):
+            return self.aside[slot].position(key)
+        return int(self.tables.positions[key])
 
     def rows_of(self, slot: int, context: str) -> Tensor:
         """A copy of what is written in a context: [2, layers, rows, kv_heads, head_dim]."""
         if context in self.cross:
             return self.cross[context].rows_of(slot)
+        if self._is_aside(slot, context):
+            return self.aside[slot].rows_of(self.key(slot, context))
         index = self._row_index(slot, context)
         return torch.stack(
             [self.key_rows.index_select(1, index), self.value_rows.index_select(1, index)]
@@ -139,6 +163,9 @@ class KVCache:
         index = self._row_index(slot, context)
         self.key_rows.index_copy_(1, index, rows[0])
         self.value_rows.index_copy_(1, index, rows[1])
+
+    def _is_aside(self, slot: int, context: str) -> bool:
+        return slot in self.aside and self.aside[slot].length(self.key(slot, context)) > 0
 
     def _row_index(self, slot: int, context: str) -> Tensor:
         """Where the rows of a context are in the pool, i64[rows]."""

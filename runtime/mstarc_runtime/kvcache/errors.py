@@ -4,10 +4,12 @@
 class OutOfPages(Exception):
     """The pool has too few free pages for a call: wait, or take some from another request."""
 
-    def __init__(self, *, needed: int, free: int) -> None:
+    def __init__(self, *, needed: int, free: int, pool: object = None) -> None:
         super().__init__(f"{needed} pages are needed and {free} are free")
         self.needed = needed
         self.free = free
+        # The allocator that has too few, so that whoever makes room knows where.
+        self.pool = pool
 
 
 class ContextError(Exception):

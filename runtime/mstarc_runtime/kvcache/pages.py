@@ -28,7 +28,7 @@ class PageAllocator:
     def allocate(self, count: int) -> Pages:
         """`count` pages, referenced once each. Raises OutOfPages and takes none."""
         if count > self._free_count:
-            raise OutOfPages(needed=count, free=self._free_count)
+            raise OutOfPages(needed=count, free=self._free_count, pool=self)
         left = self._free_count - count
         pages = self._free[left : self._free_count][::-1].copy()
         self._free_count = left

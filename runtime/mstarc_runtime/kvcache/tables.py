@@ -7,6 +7,7 @@ takes arrays of keys (none twice in one call), so a batch costs one pass of nump
 it only after calls that advance by another number than the rows they write.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,19 @@ class CacheSnapshot:
     shared_pages: int
     rows: int
     contexts_in_use: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenOut:
+    """What contexts held when they were taken out: `pages` are those with rows, each once.
+
+    `places[key]` are a context's pages as indices of `pages`, `states[key]` its length and its
+    position.
+    """
+
+    pages: Pages
+    places: Mapping[int, NDArray[np.int64]]
+    states: Mapping[int, tuple[int, int]]
 
 
 class PageTables:
@@ -120,6 +134,41 @@ class PageTables:
         self.table[target, :count] = pages
         self.page_counts[target] = count
         self.state[:, target] = self.state[:, source]
+
+    def held_by(self, keys: Keys) -> TakenOut:
+        """What `put_back` needs to make contexts hold again what they hold now."""
+        size = self.layout.page_size
+        used = {key: -(-int(self.lengths[key]) // size) for key in keys.tolist()}
+        listed = [self.table[key, :count] for key, count in used.items()]
+        pages, inverse = np.unique(np.concatenate(listed), return_inverse=True)
+        ends = np.cumsum(list(used.values()))[:-1]
+        places = np.split(inverse.astype(np.int64), ends)
+        return TakenOut(
+            pages=pages.astype(np.int32),
+            places={key: place for key, place in zip(used, places, strict=True) if place.size},
+            states={key: (int(self.lengths[key]), int(self.positions[key])) for key in used},
+        )
+
+    def put_back(self, taken: TakenOut) -> Pages:
+        """Makes contexts hold what they held, on other pages: those in place of `taken.pages`.
+
+        Contexts of `taken` are empty. Raises OutOfPages, and then nothing was changed.
+        """
+        wanted = np.unique(np.concatenate([np.zeros(0, np.int64), *taken.places.values()]))
+        given = self.allocator.allocate(wanted.size)
+        self.version += 1
+        pages = np.full(taken.pages.size, self.layout.dummy_page, dtype=np.int32)
+        pages[wanted] = given
+        referenced = np.zeros(taken.pages.size, dtype=bool)
+        for key, place in taken.places.items():
+            assert not self.page_counts[key], f"context {key} holds pages where others come back"
+            again = place[referenced[place]]
+            self.allocator.retain(pages[again])
+            referenced[place] = True
+            self.table[key, : place.size] = pages[place]
+            self.page_counts[key] = place.size
+            self.lengths[key], self.positions[key] = taken.states[key]
+        return pages
 
     def snapshot(self) -> CacheSnapshot:
         """Counts of everything that is held."""

@@ -87,6 +87,8 @@ class Contexts(RuleBasedStateMachine):
         self, slots: list[int], context: str, keep: bool, span: int | None, data: st.DataObject
     ) -> None:
         counts = [data.draw(st.integers(1, 7)) for _ in slots]
+        if not self.is_back(slots):
+            return
         before = self.cache.snapshot()
         lengths = [len(self.expected[slot, context].rows) for slot in slots]
         try:
@@ -117,6 +119,8 @@ class Contexts(RuleBasedStateMachine):
     @rule(context=st.sampled_from(CONTEXTS), keep=st.booleans(), times=st.integers(1, 5))
     def step(self, context: str, keep: bool, times: int) -> None:
         rows = self.cache.step_rows(BUCKET, context, keep=keep)
+        if not self.is_back(self.batch.tolist()):
+            return
         for _ in range(times):
             before = self.cache.snapshot()
             try:
@@ -152,6 +156,8 @@ class Contexts(RuleBasedStateMachine):
     )
     def fork(self, slot: int, names: tuple[str, str]) -> None:
         source, target = names
+        if not self.is_back([slot]):
+            return
         self.cache.fork(slot, source, target)
         origin = self.expected[slot, source]
         self.expected[slot, target] = Expected(rows=list(origin.rows), position=origin.position)
@@ -168,11 +174,73 @@ class Contexts(RuleBasedStateMachine):
         for context in CONTEXTS:
             self.expected[slot, context] = Expected()
 
+    def is_back(self, slots: list[int]) -> bool:
+        """Whether what was set aside of these slots is on pages again, or could be put there."""
+        for slot in slots:
+            before = self.cache.snapshot()
+            try:
+                if slot in self.cache.aside:
+                    self.cache.bring_back(slot)
+            except OutOfPages as error:
+                assert error.needed > error.free
+                assert self.cache.snapshot() == before
+                return False
+        return True
+
+    @rule(slot=st.integers(0, SLOTS - 1))
+    def set_aside(self, slot: int) -> None:
+        if slot in self.cache.aside:
+            return
+        self.cache.set_aside(slot)
+        assert slot not in self.cache.holders()
+
+    @rule(slots=st.lists(st.integers(0, SLOTS - 1), unique=True))
+    def bring_back(self, slots: list[int]) -> None:
+        self.is_back(slots)
+
+    @rule(slot=st.integers(0, SLOTS - 1), names=st.permutations(CONTEXTS))
+    def travel(self, slot: int, names: list[str]) -> None:
+        """A context leaves, wherever its pages are, and comes back by itself."""
+        for context in names:
+            if not self.cache.holds(slot, context):
+                continue
+            rows = self.cache.rows_of(slot, context)
+            position = self.cache.position(slot, context)
+            assert rows[0, 1].flatten().tolist() == [
+                value + 1 for value in self.expected[slot, context].rows
+            ]
+            self.cache.release(slot, context)
+            assert not self.cache.holds(slot, context)
+            try:
+                self.cache.replace(slot, context, rows, position)
+            except OutOfPages:
+                self.expected[slot, context] = Expected()
+
+    @rule()
+    def poison_free_pages(self) -> None:
+        allocator = self.cache.tables.allocator
+        free = torch.from_numpy(allocator._free[: allocator.free_count].astype(np.int64))
+        for pool in (self.cache.keys, self.cache.values):
+            pool.index_fill_(1, free, torch.nan)
+
     @invariant()
     def every_context_holds_its_rows(self) -> None:
         for (slot, context), expected in self.expected.items():
+            if slot in self.cache.aside and self.cache.length(slot, context) == 0:
+                rows = self.cache.holds(slot, context)
+                assert rows == bool(expected.rows)
+                continue
             assert held(self.cache, slot, context) == expected.rows
             assert self.cache.tables.positions[self.cache.key(slot, context)] == expected.position
+
+    @invariant()
+    def every_page_is_counted_as_often_as_it_is_held(self) -> None:
+        tables = self.cache.tables
+        counted = np.zeros(tables.layout.pages, dtype=np.int64)
+        for key, count in enumerate(tables.page_counts.tolist()):
+            np.add.at(counted, tables.table[key, :count], 1)
+        assert (counted == tables.allocator._references).all()
+        assert int((counted == 0).sum()) == tables.allocator.free_count
 
     def teardown(self) -> None:
         for slot in range(SLOTS):

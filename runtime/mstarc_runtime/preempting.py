@@ -1,0 +1,147 @@
+"""Takes cache pages from young requests for older ones, and gives them back later.
+
+A request whose pages are taken keeps everything else. What its contexts held of a node goes to host
+memory; its rows stay where they stand, and the first one whose turn it is brings the contexts back,
+as soon as there are pages. `mstarc_schedule.preemption` says who gives way to whom. On the path of
+a step that finds its pages nothing of this costs more than a look at a count.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mstarc_runtime.engine.batch import StepBatch
+from mstarc_runtime.engine.kv_cache import KVEngine
+from mstarc_runtime.kvcache.errors import OutOfPages
+from mstarc_runtime.scheduler import Station
+from mstarc_schedule.preemption import gives_way, last_resort, may_begin
+
+if TYPE_CHECKING:
+    from mstarc_runtime.worker import Worker
+
+
+@dataclass(slots=True, kw_only=True)
+class Moves:
+    """How often, and how many pages, went to host memory and came back."""
+
+    set_aside: int = 0
+    brought_back: int = 0
+    pages_out: int = 0
+    pages_in: int = 0
+
+
+class Preempter:
+    """The contexts of one rank that are away."""
+
+    def __init__(self, worker: "Worker") -> None:
+        self._worker = worker
+        self.moves = Moves()
+        # (node, slot) pairs that are away: none, nearly always.
+        self._away: set[tuple[str, int]] = set()
+
+    @property
+    def held(self) -> int:
+        """Contexts of how many slots are in host memory."""
+        return sum(len(engine.cache.aside) for engine in self._worker.parts.kv.values())
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything is away."""
+        return bool(self._away)
+
+    def late(self, batch: StepBatch) -> list[int]:
+        """The rows without pages that take none before older requests have theirs again."""
+        live = self._worker.live
+        found: list[int] = []
+        for engine in self._engines(batch):
+            self._look(engine)
+            away = [live[slot].request for slot in engine.cache.aside if slot in live]
+            there = {*engine.holders(), *engine.cache.aside} if away else set()
+            found += [
+                slot
+                for slot in batch.slot_list
+                if away and slot not in there and not may_begin(live[slot].request, away)
+            ]
+        return found
+
+    def bring_back(self, batch: StepBatch) -> None:
+        """Makes the contexts of a batch's rows whole. Raises OutOfPages; some may be back then."""
+        for engine in self._engines(batch):
+            for slot in batch.slot_list:
+                if slot in engine.cache.aside:
+                    self._bring_back(engine, slot)
+
+    def make_room(self, wanting: Sequence[int], error: OutOfPages) -> bool:
+        """Takes the pages of a request that is younger than all these slots'; False if none is."""
+        live = self._worker.live
+        engine = next(
+            e for e in self._worker.parts.kv.values() if e.cache.tables.allocator is error.pool
+        )
+        holding = {live[slot].request: slot for slot in self._holders(engine)}
+        ages = {live[slot].request for slot in wanting}
+        chosen = gives_way(ages, holding)
+        if chosen in ages:
+            return False
+        self._set_aside(engine, holding[chosen])
+        return True
+
+    def end_starvation(self, waiting: list[int]) -> bool:
+        """Nobody goes on: takes the pages of one that is not the oldest; False if there is none."""
+        live = self._worker.live
+        ages = [live[slot].request for slot in waiting]
+        for engine in self._worker.parts.kv.values():
+            holding = {live[slot].request: slot for slot in self._holders(engine)}
+            chosen = last_resort(ages, holding)
+            if chosen is not None:
+                self._set_aside(engine, holding[chosen])
+                return True
+        return False
+
+    def forget(self, slot: int) -> None:
+        """A request is over: nothing of it is away any more."""
+        if self._away:
+            self._away = {away for away in self._away if away[1] != slot}
+
+    def _engines(self, batch: StepBatch) -> Iterator[KVEngine]:
+        for name in batch.step.nodes:
+            engine = self._worker.parts.kv.get(name)
+            if engine is not None:
+                yield engine
+
+    def _holders(self, engine: KVEngine) -> Iterator[int]:
+        """The slots whose pages may be taken: all that is there, and not given back just now."""
+        live = self._worker.live
+        for slot in engine.holders():
+            if slot in live and not live[slot].is_ending and slot not in engine.cache.aside:
+                yield slot
+
+    def _look(self, engine: KVEngine) -> None:
+        """What has gone since (a context that travelled, a request that is over) is not away."""
+        aside = engine.cache.aside
+        self._away = {
+            (node, slot) for node, slot in self._away if node != engine.name or slot in aside
+        }
+
+    def _set_aside(self, engine: KVEngine, slot: int) -> None:
+        worker = self._worker
+        worker.stepper.ahead.give_back()
+        parted: list[Station] = []
+        for station in worker.scheduler.stations:
+            if engine.name in station.nodes and station.leave_group(slot):
+                parted.append(station)
+        worker.generation += 1
+        before = engine.cache.snapshot().used_pages
+        engine.set_aside(slot)
+        self._away.add((engine.name, slot))
+        self.moves.set_aside += 1
+        self.moves.pages_out += before - engine.cache.snapshot().used_pages
+        worker.scheduler.feed()
+        for station in parted:
+            station.starve(slot, lambda other: worker.live[other].request)
+
+    def _bring_back(self, engine: KVEngine, slot: int) -> None:
+        pages = engine.cache.aside[slot].pages
+        engine.bring_back(slot)
+        self._away.discard((engine.name, slot))
+        self.moves.brought_back += 1
+        self.moves.pages_in += pages
