@@ -143,7 +143,7 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
     ),
     CatalogueRow(code="MS9304", name="step-failed", summary="the code of a step raised an error"),
     CatalogueRow(
-        code="MS9305", name="out-of-pages", summary="the KV cache is full and nobody can go on"
+        code="MS9305", name="out-of-pages", summary="the KV cache has too few pages for a request"
     ),
     CatalogueRow(
         code="MS9306", name="stream-empty", summary="a stream that must carry items carried none"
