@@ -70,7 +70,7 @@ def _snake(x, alpha, inverse):
     return x + sine * sine * inverse
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count", "begin", "T"])
 def latent(
     codes,
     first,
@@ -120,7 +120,20 @@ def latent(
         tl.store(seeds + row, tl.sum(hashed.to(tl.int64), axis=0))
 
 
-@triton.jit(do_not_specialize=["begin_in", "T_in", "begin_row", "rows", "shift", "begin", "T", "M"])
+@triton.jit(
+    do_not_specialize=[
+        "begin_in",
+        "T_in",
+        "begin_row",
+        "rows",
+        "shift",
+        "begin",
+        "T",
+        "M",
+        "dilation",
+        "stream",
+    ]
+)
 def product(
     x,
     weight,

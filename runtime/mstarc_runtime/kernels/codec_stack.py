@@ -36,6 +36,17 @@ class Precision:
 TF32 = Precision()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """What a block of a product computes, and of how much at a time."""
+
+    rows: int
+    columns: int
+    inner: int
+    warps: int
+    stages: int
+
+
 def is_served(decoder: "Decoder") -> bool:
     """Whether the kernels compute this decoder: depthwise, of three levels, channels by 32."""
     counts = [block.upsample.direction.shape[1] for block in decoder.blocks]
@@ -224,8 +235,8 @@ class CodecStack:
         alpha, inverse = curve or (x, x)
         count, inner = weight.shape
         m = batch * rows
-        bm, bn, bk = _tile(m, count)
-        codec.product[(triton.cdiv(m, bm), triton.cdiv(count, bn))](
+        tile = tile_of(form, m, count)
+        codec.product[(triton.cdiv(m, tile.rows), triton.cdiv(count, tile.columns))](
             x, weight, x if bias is None else bias,
             x if taps is None else taps.taps, x if taps is None else taps.taps_bias,
             x if taps is None else taps.inner[0], x if taps is None else taps.inner[1],
@@ -234,9 +245,8 @@ class CodecStack:
             held.begin, len(held), begin_row, rows, shift, wanted.begin, len(wanted), m,
             dilation, stream, inner, count, channels,
             FORM=form, EFFECT=effect, KEPT=keep, SNAKED=curve is not None,
-            HAS_BIAS=bias is not None, BM=bm, BN=bn, BK=bk,
-            PRECISION=self._precision.dot,
-            num_warps=4 if bm * bn <= 64 * 128 else 8, num_stages=3,
+            HAS_BIAS=bias is not None, BM=tile.rows, BN=tile.columns, BK=tile.inner,
+            PRECISION=self._precision.dot, num_warps=tile.warps, num_stages=tile.stages,
         )  # fmt: skip
         return kept, snaked
 
@@ -270,14 +280,14 @@ class _BlockWeights:
         self.residuals = [_ResidualWeights(residual, stack) for residual in block.residuals]
 
 
-def _tile(rows: int, columns: int) -> tuple[int, int, int]:
-    """Rows, columns and inner numbers of a block: as many blocks as there are multiprocessors."""
-    bm = 64 if rows > 32 else 32 if rows > 16 else 16
-    bn = 128
-    down = triton.cdiv(rows, bm)
-    while bn > 32 and (columns < bn or down * triton.cdiv(columns, bn) < _MULTIPROCESSORS):
-        bn //= 2
-    return bm, bn, 32
+def tile_of(form: object, rows: int, columns: int) -> Tile:
+    """The block for a product with so many rows and columns."""
+    if rows <= 16:
+        return Tile(rows=16, columns=32, inner=32, warps=4, stages=3)
+    if form is codec.DILATED:
+        return Tile(rows=64, columns=64, inner=16, warps=4, stages=1)
+    few = triton.cdiv(rows, 64) * triton.cdiv(columns, 128) < _MULTIPROCESSORS
+    return Tile(rows=64, columns=64 if few else 128, inner=32, warps=4, stages=3)
 
 
 def _table(level: "torch.nn.Module") -> Tensor:
