@@ -118,7 +118,8 @@ def kernels_of(call: Call) -> list[tuple[str, int, float]]:
         torch.cuda.synchronize()
     rows: dict[str, list[float]] = {}
     for event in found.events():
-        rows.setdefault(event.name[:70], []).append(event.device_time)
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            rows.setdefault(event.name[:70], []).append(event.time_range.elapsed_us())
     listed = [(name, len(times), sum(times)) for name, times in rows.items()]
     return sorted(listed, key=lambda row: -row[2])
 
