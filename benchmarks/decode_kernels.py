@@ -24,7 +24,7 @@ import torch
 
 from mstarc_runtime.kernels.decode_attention import DecodeAttention, parts_of
 from mstarc_runtime.kernels.sampling import Draw
-from mstarc_runtime.kernels.shapes import prefetch_of, shape_of
+from mstarc_runtime.kernels.shapes import shape_of
 from mstarc_runtime.kernels.skinny import GATE, LOGITS, PROJECT, RESIDUAL, Product, Shape
 
 WIDTH, HEADS, KV_HEADS, HEAD_DIM, VOCAB = 3072, 24, 8, 128, 156_940
@@ -59,27 +59,24 @@ MATRICES = {
     "head": Matrix(kind=LOGITS, inner=WIDTH, outer=VOCAB),
 }
 
-Cut = tuple[Shape, int]
-"""A shape, and how many columns are fetched before the previous kernel has ended."""
 
-
-def cuts(name: str, batch: int, *, search: int) -> list[Cut]:
+def cuts(name: str, batch: int, *, search: int) -> list[Shape]:
     """The cut in use, then `search` others, chosen at random where there are more."""
     matrix = MATRICES[name]
     used = shape_of(matrix.kind, inner=matrix.inner, batch=batch)
     assert used is not None, name
-    found = [(used, prefetch_of(matrix.kind, batch=batch))]
+    found = [used]
     if search:
         others = [cut for cut in _searched(matrix, batch) if cut not in found]
         found += random.Random(batch).sample(others, min(search, len(others)))
     return found
 
 
-def _searched(matrix: Matrix, batch: int) -> Iterator[Cut]:
+def _searched(matrix: Matrix, batch: int) -> Iterator[Shape]:
     if batch == 1:
         for rows, columns, warps in itertools.product((1, 2, 4, 8), (512, 1024, 2048), (1, 2, 4)):
             if matrix.inner % columns == 0 and rows * columns in range(1024, 16385):
-                yield Shape(rows=rows, columns=columns, warps=warps), 0
+                yield Shape(rows=rows, columns=columns, warps=warps)
         return
     is_large = matrix.rows >= 16384
     for rows, columns, split, stages, warps in itertools.product(
@@ -98,12 +95,7 @@ def _searched(matrix: Matrix, batch: int) -> Iterator[Cut]:
             continue
         if rows == 16 and (columns < 128 or is_large):
             continue
-        for fetched in (0, 256):
-            if not (fetched and shared * -(-blocks // 132) > 110_000):
-                yield (
-                    Shape(rows=rows, columns=columns, split=split, stages=stages, warps=warps),
-                    (fetched),
-                )
+        yield Shape(rows=rows, columns=columns, split=split, stages=stages, warps=warps)
 
 
 class Rows:
@@ -132,15 +124,13 @@ class Rows:
             product(h, out, squares=self.squares, eps=1e-5)
 
 
-def product_of(name: str, weight: torch.Tensor, batch: int, cut: Cut) -> Product:
-    shape, prefetch = cut
+def product_of(name: str, weight: torch.Tensor, batch: int, shape: Shape) -> Product:
     return Product(
         weight,
         kind=MATRICES[name].kind,
         batch=batch,
         shape=shape,
         chained=True,
-        prefetch=prefetch,
     )
 
 
@@ -209,11 +199,13 @@ def measure_products(name: str, batches: list[int], *, search: int) -> None:
             found.append((us, number, cut))
         print(f"{name}, batch {batch}: floor {matrix.floor_us:.1f} µs")
         in_use = [one for one in found if one[1] == 0]
-        for us, number, (shape, prefetch) in in_use + sorted(found)[: 6 if search else 0]:
+        for us, number, shape in (
+            in_use + sorted(found, key=lambda one: one[0])[: 6 if search else 0]
+        ):
             print(
                 f"  {'in use' if number == 0 else '':6} {us:7.2f} µs {matrix.floor_us / us:.2f}"
                 f"  rows {shape.rows} columns {shape.columns} split {shape.split}"
-                f" stages {shape.stages} warps {shape.warps} prefetch {prefetch}",
+                f" stages {shape.stages} warps {shape.warps}",
                 flush=True,
             )
 

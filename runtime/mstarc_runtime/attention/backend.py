@@ -1,6 +1,6 @@
 """The interface that an attention implementation fills."""
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -9,20 +9,12 @@ from mstarc_runtime.kvcache.mirror import PackedMirror, StepMirror
 from mstarc_runtime.kvcache.packed import PackedRows
 from mstarc_runtime.kvcache.step import StepRows
 
-if TYPE_CHECKING:
-    from mstarc_runtime.kernels.fetching import Ahead
-
 
 class JoinedAttention(Protocol):
     """Attends one row a request, given as the product with the joined matrix of q, k and v."""
 
-    def __call__(
-        self, layer: int, qkv: Tensor, out: Tensor, *, ahead: "Ahead | None" = None
-    ) -> None:
-        """`qkv` [B, (Hq + 2 Hkv) D] without positions → `out` [B, Hq D]; k and v are appended.
-
-        `ahead` are weights that the device may ask for meanwhile.
-        """
+    def __call__(self, layer: int, qkv: Tensor, out: Tensor) -> None:
+        """`qkv` [B, (Hq + 2 Hkv) D] without positions → `out` [B, Hq D]; k and v are appended."""
         ...
 
 

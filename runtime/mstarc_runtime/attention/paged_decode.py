@@ -11,7 +11,6 @@ from torch import Tensor
 from mstarc_runtime.attention.backend import Attention, AttentionBackend, JoinedAttention
 from mstarc_runtime.attention.mask import Mask
 from mstarc_runtime.kernels.decode_attention import DecodeAttention, parts_of
-from mstarc_runtime.kernels.fetching import Ahead
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.mirror import MirroredTable, PackedMirror, StepMirror
 from mstarc_runtime.kvcache.packed import PackedRows
@@ -72,7 +71,7 @@ class _Step:
             device=torch.device(cache.device),
         )
 
-        def attend(layer: int, qkv: Tensor, out: Tensor, *, ahead: Ahead | None = None) -> None:
+        def attend(layer: int, qkv: Tensor, out: Tensor) -> None:
             kernel(
                 qkv,
                 out,
@@ -83,7 +82,6 @@ class _Step:
                 keys=cache.keys[layer],
                 values=cache.values[layer],
                 scale=scale,
-                ahead=ahead,
             )
 
         return attend

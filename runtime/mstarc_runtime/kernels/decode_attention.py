@@ -14,7 +14,6 @@ import triton.language as tl
 from torch import Tensor
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
-from mstarc_runtime.kernels.fetching import Ahead, constants_of, fetch_ahead
 
 
 @triton.jit
@@ -77,28 +76,22 @@ def _join(
     tl.store(partial + own + D + 1, total, mask=is_query)
     tl.debug_barrier()
     if tl.atomic_add(arrived + block, 1, sem="acq_rel") == PARTS - 1:
+        # All that is needed is asked for at once: one way to the cache and back.
         every = tl.arange(0, SLOTS)
         at = ((block * PARTS + every)[:, None] * Q + queries[None, :]) * WIDE
         there = (every < PARTS)[:, None] & is_query[None, :]
         bests = tl.load(partial + at + D, mask=there, other=float("-inf"), cache_modifier=".cg")
+        totals = tl.load(partial + at + D + 1, mask=there, other=0.0, cache_modifier=".cg")
+        sums = tl.load(
+            partial + at[:, :, None] + whole[None, None, :],
+            mask=there[:, :, None],
+            other=0.0,
+            cache_modifier=".cg",
+        )
         best = tl.where(is_query, tl.max(bests, axis=0), 0.0)
-        seen = tl.zeros((Q, D), dtype=tl.float32)
-        total = tl.zeros((Q,), dtype=tl.float32)
-        for other in tl.static_range(PARTS):
-            at = ((block * PARTS + other) * Q + queries) * WIDE
-            greatest = tl.load(
-                partial + at + D, mask=is_query, other=float("-inf"), cache_modifier=".cg"
-            )
-            share_of = tl.load(partial + at + D + 1, mask=is_query, other=0.0, cache_modifier=".cg")
-            sums = tl.load(
-                partial + at[:, None] + whole[None, :],
-                mask=is_query[:, None],
-                other=0.0,
-                cache_modifier=".cg",
-            )
-            fade = tl.exp(greatest - best)
-            total += fade * share_of
-            seen += fade[:, None] * sums
+        fades = tl.exp(bests - best[None, :])
+        total = tl.sum(fades * totals, axis=0)
+        seen = tl.sum(fades[:, :, None] * sums, axis=0)
         result = (seen / total[:, None]).to(out.dtype.element_ty)
         tl.store(out + to, result, mask=is_query[:, None])
         tl.store(arrived + block, 0)
@@ -117,7 +110,6 @@ def attend_rows(
     partial,
     arrived,
     out,
-    next_weight,
     page_stride,
     scale,
     HEADS: tl.constexpr,
@@ -128,12 +120,6 @@ def attend_rows(
     ROWS: tl.constexpr,
     SLOTS: tl.constexpr,
     STAGES: tl.constexpr,
-    NEXT_K: tl.constexpr,
-    NEXT_SPLITS: tl.constexpr,
-    NEXT_COLUMNS: tl.constexpr,
-    NEXT_SHARE: tl.constexpr,
-    NEXT_CHUNKS: tl.constexpr,
-    NEXT_LANES: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
     request = tl.program_id(0)
@@ -176,10 +162,6 @@ def attend_rows(
         best, total, seen = _attended(
             q_low, q_high, k_low, k_high, v, start, last, scale, best, total, seen, ROWS
         )
-    fetch_ahead(
-        next_weight, (request * KV_HEADS + head) * PARTS + part,
-        NEXT_K, NEXT_SPLITS, NEXT_COLUMNS, NEXT_SHARE, NEXT_CHUNKS, NEXT_LANES,
-    )  # fmt: skip
     if part == PARTS - 1:
         page = tl.load(pages + request * page_stride + old // PAGE)
         at = (page.to(tl.int64) * PAGE + old % PAGE) * ROW + head * D
@@ -262,11 +244,9 @@ class DecodeAttention:
         keys: Tensor,
         values: Tensor,
         scale: float,
-        ahead: Ahead | None = None,
     ) -> None:
         """`angles`: tables f32[positions, D / 2]; `positions` i64[B]; `lengths` i32[B] with the new
-        row; `pages` i32[B, most pages]; `keys`, `values` of one layer [pages, page, Hkv, D].
-        `ahead` is asked for on the way."""
+        row; `pages` i32[B, most pages]; `keys`, `values` of one layer [pages, page, Hkv, D]."""
         attend_rows[(self.batch, self.kv_heads, self.parts)](
             qkv,
             *angles,
@@ -278,7 +258,6 @@ class DecodeAttention:
             self.partial,
             self.arrived,
             out,
-            out if ahead is None else ahead.weight,
             pages.stride(0),
             scale,
             HEADS=self.heads,
@@ -289,7 +268,6 @@ class DecodeAttention:
             ROWS=self.rows,
             SLOTS=triton.next_power_of_2(self.parts),
             STAGES=self.stages,
-            **constants_of(ahead, programs=self.batch * self.kv_heads * self.parts),
             CHAINED=self.chained,
             num_warps=self.warps,
             launch_pdl=self.chained,

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from mstarc_runtime.attention.backend import JoinedAttention
 from mstarc_runtime.kernels.embedding import embed, embedding_parts
-from mstarc_runtime.kernels.fetching import Ahead
-from mstarc_runtime.kernels.shapes import ahead_of, prefetch_of, shape_of
+from mstarc_runtime.kernels.shapes import shape_of
 from mstarc_runtime.kernels.skinny import GATE, LOGITS, PROJECT, RESIDUAL, Product
 
 CHAINED = True
@@ -86,7 +85,6 @@ class DecodeStack:
                 batch=batch,
                 shape=shape,
                 chained=CHAINED,
-                prefetch=prefetch_of(kind, batch=batch),
             )
 
         self._layers = [
@@ -99,7 +97,6 @@ class DecodeStack:
             for layer in weights.layers
         ]
         self._head = product(LOGITS, head)
-        self._chain(batch)
         self._residual = rows(width, torch.float32)
         self._h = rows(width)
         self._qkv = rows(first.qkv.shape[0])
@@ -110,17 +107,6 @@ class DecodeStack:
         self._embedded = parts(embedding_parts(width))
         self._after_out = parts(out.tiles)
         self._after_down = parts(down.tiles)
-
-    def _chain(self, batch: int) -> None:
-        """Tells each product what to ask for on behalf of the next one."""
-
-        def begin(of: Product) -> Ahead:
-            return of.begins_with(ahead_of(of.kind, batch=batch))
-
-        after = [layer[0] for layer in self._layers[1:]] + [self._head]
-        for (_, out, gate, down), following in zip(self._layers, after, strict=True):
-            out.ahead, gate.ahead, down.ahead = begin(gate), begin(down), begin(following)
-        self._ahead_of_attention = [begin(out) for _, out, _, _ in self._layers]
 
     def __call__(self, tokens: Tensor, attend: JoinedAttention) -> Tensor:
         """Logits f32[B, V] of `tokens` i64[B]; they are valid until the next call."""
@@ -140,8 +126,7 @@ class DecodeStack:
         for number, (project, out, gate, down) in enumerate(self._layers):
             layer = weights.layers[number]
             project(h, self._qkv, squares=squares, eps=eps)
-            ahead = self._ahead_of_attention[number]
-            attend(number, self._qkv, self._attended, ahead=ahead)
+            attend(number, self._qkv, self._attended)
             out(
                 self._attended,
                 h,

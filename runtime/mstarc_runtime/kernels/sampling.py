@@ -25,7 +25,6 @@ from mstarc_runtime.layers.sampler import (
     mass_tables,
 )
 
-PART = tl.constexpr(2048)
 TRIES = tl.constexpr(CANDIDATES)
 KEYS = tl.constexpr(float(KEYS_A_LOGIT))
 MOST = tl.constexpr(float(LAST_KEY))
@@ -50,7 +49,9 @@ def _uniform(seed, stream, counter):
 
 
 @triton.jit
-def _scaled(logits, seen, settings, slots, row, part, V, COUNT: tl.constexpr, PENALISED):
+def _scaled(
+    logits, seen, settings, slots, row, part, V, COUNT: tl.constexpr, PENALISED, PART: tl.constexpr
+):
     """The part's logits, penalised and divided by the temperature, -inf outside; and its ids."""
     ids = part * PART + tl.arange(0, PART)
     inside = ids < V
@@ -96,13 +97,14 @@ def _place(masses, uniform, WIDE: tl.constexpr):
 @triton.jit
 def greatest_of_parts(
     logits, seen, settings, slots, greatest, best_ids, V,
-    PARTS: tl.constexpr, COUNT: tl.constexpr, PENALISED: tl.constexpr, CHAINED: tl.constexpr,
+    PART: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr, PENALISED: tl.constexpr,
+    CHAINED: tl.constexpr,
 ):  # fmt: skip
     part = tl.program_id(0)
     row = tl.program_id(1)
     allow_next(CHAINED)
     wait_for_previous(CHAINED)
-    scaled, ids = _scaled(logits, seen, settings, slots, row, part, V, COUNT, PENALISED)
+    scaled, ids = _scaled(logits, seen, settings, slots, row, part, V, COUNT, PENALISED, PART)
     most = tl.max(scaled, axis=0)
     tl.store(greatest + row * PARTS + part, most)
     tl.store(best_ids + row * PARTS + part, tl.min(tl.where(scaled == most, ids, V), axis=0))
@@ -111,14 +113,14 @@ def greatest_of_parts(
 @triton.jit
 def masses_of_parts(
     logits, seen, settings, slots, upper, lower, greatest, masses, V,
-    PARTS: tl.constexpr, WIDE: tl.constexpr, COUNT: tl.constexpr, PENALISED: tl.constexpr,
-    CHAINED: tl.constexpr,
+    PART: tl.constexpr, PARTS: tl.constexpr, WIDE: tl.constexpr, COUNT: tl.constexpr,
+    PENALISED: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
     part = tl.program_id(0)
     row = tl.program_id(1)
     allow_next(CHAINED)
     wait_for_previous(CHAINED)
-    scaled, _ = _scaled(logits, seen, settings, slots, row, part, V, COUNT, PENALISED)
+    scaled, _ = _scaled(logits, seen, settings, slots, row, part, V, COUNT, PENALISED, PART)
     _, mass = _weighed(scaled, _greatest(greatest, row, PARTS, WIDE), upper, lower)
     tl.store(masses + row * PARTS + part, tl.sum(mass, axis=0))
 
@@ -127,8 +129,8 @@ def masses_of_parts(
 def draw_candidates(
     logits, seen, settings, slots, upper, lower, seeds, draws, greatest, masses, candidates,
     stream, V,
-    PARTS: tl.constexpr, WIDE: tl.constexpr, COUNT: tl.constexpr, PENALISED: tl.constexpr,
-    CHAINED: tl.constexpr,
+    PART: tl.constexpr, PARTS: tl.constexpr, WIDE: tl.constexpr, COUNT: tl.constexpr,
+    PENALISED: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
     """`candidates` i64[B, 2, TRIES]: ids, keys."""
     number = tl.program_id(0)
@@ -141,7 +143,7 @@ def draw_candidates(
     counter = tl.load(draws + slot) * 4096 + number
     uniform = _uniform(tl.load(seeds + slot), stream, counter)
     there, target = _place(every, uniform, WIDE)
-    scaled, ids = _scaled(logits, seen, settings, slots, row, there, V, COUNT, PENALISED)
+    scaled, ids = _scaled(logits, seen, settings, slots, row, there, V, COUNT, PENALISED, PART)
     key, mass = _weighed(scaled, _greatest(greatest, row, PARTS, WIDE), upper, lower)
     drawn = tl.min(tl.where(tl.cumsum(mass, axis=0) > target, ids, V - 1), axis=0)
     at = candidates + row * 2 * TRIES + number
@@ -150,12 +152,17 @@ def draw_candidates(
 
 
 @triton.jit
+def _eight_sums(a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3, b4, b5, b6, b7):
+    return a0 + b0, a1 + b1, a2 + b2, a3 + b3, a4 + b4, a5 + b5, a6 + b6, a7 + b7
+
+
+@triton.jit
 def decide(
     logits, seen, settings, slots, upper, lower, seeds, draws, greatest, best_ids, masses,
     candidates, above,
     arrived, tokens, stream, V,
-    PARTS: tl.constexpr, WIDE: tl.constexpr, COUNT: tl.constexpr, PENALISED: tl.constexpr,
-    CHAINED: tl.constexpr,
+    PART: tl.constexpr, PARTS: tl.constexpr, WIDE: tl.constexpr, COUNT: tl.constexpr,
+    PENALISED: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
     """`above` i64[B, PARTS, TRIES]: mass of smaller keys than the candidate's."""
     part = tl.program_id(0)
@@ -163,12 +170,33 @@ def decide(
     allow_next(CHAINED)
     wait_for_previous(CHAINED)
     most = _greatest(greatest, row, PARTS, WIDE)
-    scaled, ids = _scaled(logits, seen, settings, slots, row, part, V, COUNT, PENALISED)
+    scaled, ids = _scaled(logits, seen, settings, slots, row, part, V, COUNT, PENALISED, PART)
     key, mass = _weighed(scaled, most, upper, lower)
-    for number in tl.static_range(TRIES):
-        limit = tl.load(candidates + row * 2 * TRIES + TRIES + number)
-        here = tl.sum(tl.where(key < limit, mass, 0), axis=0)
-        tl.store(above + (row * PARTS + part) * TRIES + number, here)
+    limits = candidates + row * 2 * TRIES + TRIES
+    # One pass over the block's threads for all eight sums.
+    m0, m1, m2, m3, m4, m5, m6, m7 = tl.reduce(
+        (
+            tl.where(key < tl.load(limits), mass, 0),
+            tl.where(key < tl.load(limits + 1), mass, 0),
+            tl.where(key < tl.load(limits + 2), mass, 0),
+            tl.where(key < tl.load(limits + 3), mass, 0),
+            tl.where(key < tl.load(limits + 4), mass, 0),
+            tl.where(key < tl.load(limits + 5), mass, 0),
+            tl.where(key < tl.load(limits + 6), mass, 0),
+            tl.where(key < tl.load(limits + 7), mass, 0),
+        ),
+        0,
+        _eight_sums,
+    )
+    to = above + (row * PARTS + part) * TRIES
+    tl.store(to, m0)
+    tl.store(to + 1, m1)
+    tl.store(to + 2, m2)
+    tl.store(to + 3, m3)
+    tl.store(to + 4, m4)
+    tl.store(to + 5, m5)
+    tl.store(to + 6, m6)
+    tl.store(to + 7, m7)
     tl.debug_barrier()
     if tl.atomic_add(arrived + row, 1, sem="acq_rel") == PARTS - 1:
         slot = tl.load(slots + row)
@@ -198,7 +226,7 @@ def decide(
                 reached = tl.min(keys, axis=0) * 0
                 for other in range(PARTS):
                     scaled, ids = _scaled(
-                        logits, seen, settings, slots, row, other, V, COUNT, PENALISED
+                        logits, seen, settings, slots, row, other, V, COUNT, PENALISED, PART
                     )
                     key, mass = _weighed(scaled, most, upper, lower)
                     reached += tl.sum(tl.where(key <= middle, mass, 0), axis=0)
@@ -208,14 +236,16 @@ def decide(
             left = tl.zeros((WIDE,), dtype=tl.int64)
             for other in range(PARTS):
                 scaled, ids = _scaled(
-                    logits, seen, settings, slots, row, other, V, COUNT, PENALISED
+                    logits, seen, settings, slots, row, other, V, COUNT, PENALISED, PART
                 )
                 key, mass = _weighed(scaled, most, upper, lower)
                 inside = tl.sum(tl.where(key <= high, mass, 0), axis=0)
                 left = tl.where(parts == other, inside, left)
             counter = draw * 4096 + TRIES
             there, target = _place(left, _uniform(seed, stream, counter), WIDE)
-            scaled, ids = _scaled(logits, seen, settings, slots, row, there, V, COUNT, PENALISED)
+            scaled, ids = _scaled(
+                logits, seen, settings, slots, row, there, V, COUNT, PENALISED, PART
+            )
             key, mass = _weighed(scaled, most, upper, lower)
             ends = tl.cumsum(tl.where(key <= high, mass, 0), axis=0)
             token = tl.min(tl.where(ends > target, ids, V - 1), axis=0).to(tl.int64)
@@ -228,6 +258,11 @@ def decide(
         if PENALISED:
             tl.store(seen + slot * V + token, tl.full((), 1, tl.int8))
         tl.store(arrived + row, 0)
+
+
+def part_of(batch: int) -> int:
+    """Ids that a block looks at: so many that all blocks of a pass are on the chip at once."""
+    return 2048 if batch <= 8 else 4096 if batch <= 16 else 8192
 
 
 class Draw:
@@ -246,7 +281,8 @@ class Draw:
         """`count` is how many slots the settings have; `stream` the sampler's."""
         self.batch, self.vocab, self.count = batch, vocab, count
         self.stream, self.chained = stream, chained
-        self.parts = int(triton.cdiv(vocab, PART.value))
+        self.part = part_of(batch)
+        self.parts = int(triton.cdiv(vocab, self.part))
 
         def zeros(*dims: int, dtype: torch.dtype = torch.int64) -> Tensor:
             return torch.zeros(dims, dtype=dtype, device=device)
@@ -279,11 +315,12 @@ class Draw:
         assert settings.shape == (3, self.count), settings.shape
         wide = triton.next_power_of_2(self.parts)
         shared = {
+            "PART": self.part,
             "PARTS": self.parts,
             "COUNT": self.count,
             "PENALISED": seen is not None,
             "CHAINED": self.chained,
-            "num_warps": 8,
+            "num_warps": 8 if self.part <= 4096 else 16,
             "launch_pdl": self.chained,
         }
         grid = (self.parts, self.batch)

@@ -36,16 +36,6 @@ def _within_memory(shape: Shape, kind: Kind, batch: int) -> Shape:
     return replace(shape, stages=max(2, min(shape.stages, _SHARED_BYTES // a_pass)))
 
 
-def prefetch_of(kind: Kind, *, batch: int) -> int:
-    """Columns that a block asks for before it waits for its predecessor."""
-    return 128 if kind is GATE and batch > 1 else 0
-
-
-def ahead_of(kind: Kind, *, batch: int) -> int:
-    """Columns, of every block, that the kernel before this product asks for."""
-    return 128 if kind is GATE and batch > 1 else 256
-
-
 def _wanted(kind: Kind, inner: int, batch: int) -> Shape:
     long = inner >= _LONG
     if batch == 1:

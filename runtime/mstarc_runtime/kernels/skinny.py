@@ -13,7 +13,7 @@ One row: each block takes a few rows of the weights, whole, and adds in the orde
 More rows: the tensor cores, columns split over blocks; the block that comes last adds the parts in
 their order. So a row's numbers depend on the bucket, never on its neighbours or on timing.
 
-Kernels start early (see `dependent`) and ask for what the next one begins with (`fetching`).
+A kernel starts while the one before it ends (see `dependent`), and loads its first weights.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from mstarc_runtime.kernels.dependent import CHUNK, allow_next, prefetch_rows, wait_for_previous
-from mstarc_runtime.kernels.fetching import Ahead, constants_of, fetch_ahead
+from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 
 PROJECT = tl.constexpr(0)
 GATE = tl.constexpr(1)
@@ -33,15 +32,14 @@ LOGITS = tl.constexpr(3)
 
 
 @triton.jit
-def _factor(squares, parts, row, B: tl.constexpr, K: tl.constexpr, eps, PARTS: tl.constexpr):
-    """1 / RMS of rows `row` i32[R]: f32[R]."""
+def _squares(squares, parts, row, B: tl.constexpr, PARTS: tl.constexpr):
+    """The parts of the sums of squares of rows `row` i32[R]: f32[PARTS, R]."""
     part = tl.arange(0, PARTS)
-    values = tl.load(
+    return tl.load(
         squares + part[:, None] * B + row[None, :],
         mask=(part < parts)[:, None] & (row < B)[None, :],
         other=0.0,
     )
-    return tl.rsqrt(tl.sum(values, axis=0) / K + eps)
 
 
 @triton.jit
@@ -54,7 +52,6 @@ def one_row(
     residual,
     gain,
     squares_out,
-    next_weight,
     N,
     eps,
     K: tl.constexpr,
@@ -63,14 +60,6 @@ def one_row(
     PARTS: tl.constexpr,
     KIND: tl.constexpr,
     NORMED: tl.constexpr,
-    CHUNKS: tl.constexpr,
-    FETCHED: tl.constexpr,
-    NEXT_K: tl.constexpr,
-    NEXT_SPLITS: tl.constexpr,
-    NEXT_COLUMNS: tl.constexpr,
-    NEXT_SHARE: tl.constexpr,
-    NEXT_CHUNKS: tl.constexpr,
-    NEXT_LANES: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
     block = tl.program_id(0)
@@ -84,10 +73,6 @@ def one_row(
     a = tl.load(pointers, eviction_policy="evict_first")
     if KIND == GATE:
         b = tl.load(pointers + half, eviction_policy="evict_first")
-    if CHUNKS > 0:
-        prefetch_rows(weight, read, COLUMNS, K, FETCHED, CHUNKS)
-        if KIND == GATE:
-            prefetch_rows(weight + half, read, COLUMNS, K, FETCHED, CHUNKS)
     wait_for_previous(CHAINED)
     # What is needed behind the loop is asked for before it: its way is as long as the loop's last.
     if NORMED:
@@ -107,9 +92,6 @@ def one_row(
         if KIND == GATE:
             b = tl.load(pointers + half + first, eviction_policy="evict_first")
             ups += b.to(tl.float32) * x[None, :]
-    fetch_ahead(
-        next_weight, block, NEXT_K, NEXT_SPLITS, NEXT_COLUMNS, NEXT_SHARE, NEXT_CHUNKS, NEXT_LANES
-    )  # fmt: skip
     product = tl.sum(sums, axis=1)
     if NORMED:
         factor = tl.rsqrt(tl.sum(squared, axis=0) / K + eps)
@@ -141,7 +123,6 @@ def few_rows(
     residual,
     gain,
     squares_out,
-    next_weight,
     partial,
     arrived,
     N,
@@ -156,14 +137,6 @@ def few_rows(
     PARTS: tl.constexpr,
     KIND: tl.constexpr,
     NORMED: tl.constexpr,
-    CHUNKS: tl.constexpr,
-    FETCHED: tl.constexpr,
-    NEXT_K: tl.constexpr,
-    NEXT_SPLITS: tl.constexpr,
-    NEXT_COLUMNS: tl.constexpr,
-    NEXT_SHARE: tl.constexpr,
-    NEXT_CHUNKS: tl.constexpr,
-    NEXT_LANES: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
     tile = tl.program_id(0)
@@ -177,35 +150,32 @@ def few_rows(
     is_row = batch < B
     first = split * SPAN
     half = N.to(tl.int64) * K
+    a_at = weight + read[:, None].to(tl.int64) * K + first + columns[None, :]
+    x_at = h + tl.where(is_row, batch, 0)[None, :] * K + first + columns[:, None]
     allow_next(CHAINED)
-    if CHUNKS > 0:
-        prefetch_rows(weight, read, first, K, FETCHED, CHUNKS)
-        if KIND == GATE:
-            prefetch_rows(weight + half, read, first, K, FETCHED, CHUNKS)
+    a = tl.load(a_at, eviction_policy="evict_first")
+    if KIND == GATE:
+        b = tl.load(a_at + half, eviction_policy="evict_first")
     wait_for_previous(CHAINED)
+    x = tl.load(x_at)
     where = inside[:, None] & is_row[None, :]
     to = batch[None, :] * N + rows[:, None]
     # What is needed behind the loop is asked for before it, so that the end waits for nothing.
     if NORMED:
-        factor = _factor(squares, parts, batch, B, K, eps, PARTS)
+        squared = _squares(squares, parts, batch, B, PARTS)
     if KIND == RESIDUAL:
         before = tl.load(residual + to, mask=where, other=0.0)
         gains = tl.load(gain + read).to(tl.float32)
-    a_at = weight + read[:, None].to(tl.int64) * K + first + columns[None, :]
-    x_at = h + tl.where(is_row, batch, 0)[None, :] * K + first + columns[:, None]
-    sums = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
-    ups = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
-    for step in tl.range(0, SPAN, COLUMNS, num_stages=STAGES):
+    sums = tl.dot(a, x)
+    if KIND == GATE:
+        ups = tl.dot(b, x)
+    for step in tl.range(COLUMNS, SPAN, COLUMNS, num_stages=STAGES):
         x = tl.load(x_at + step)
         a = tl.load(a_at + step, eviction_policy="evict_first")
         sums = tl.dot(a, x, sums)
         if KIND == GATE:
             b = tl.load(a_at + half + step, eviction_policy="evict_first")
             ups = tl.dot(b, x, ups)
-    fetch_ahead(
-        next_weight, tile * SPLIT + split,
-        NEXT_K, NEXT_SPLITS, NEXT_COLUMNS, NEXT_SHARE, NEXT_CHUNKS, NEXT_LANES,
-    )  # fmt: skip
     is_last = True
     if SPLIT > 1:
         # [tile, split, row of the batch, row of the weights]
@@ -231,8 +201,10 @@ def few_rows(
                     )
             tl.store(arrived + tile, 0)
         if NORMED:
+            factor = tl.rsqrt(tl.sum(squared, axis=0) / K + eps)
             sums *= factor[None, :]
-            ups *= factor[None, :]
+            if KIND == GATE:
+                ups *= factor[None, :]
         if KIND == PROJECT:
             tl.store(out + to, sums.to(out.dtype.element_ty), mask=where)
         elif KIND == GATE:
@@ -242,8 +214,8 @@ def few_rows(
             sums += before
             tl.store(residual + to, sums, mask=where)
             tl.store(out + to, (sums * gains[:, None]).to(out.dtype.element_ty), mask=where)
-            squared = tl.sum(tl.where(where, sums * sums, 0.0), axis=0)
-            tl.store(squares_out + tile * B + batch, squared, mask=is_row)
+            own_squares = tl.sum(tl.where(where, sums * sums, 0.0), axis=0)
+            tl.store(squares_out + tile * B + batch, own_squares, mask=is_row)
         else:
             tl.store(out + to, sums, mask=where)
 
@@ -274,10 +246,9 @@ class Product:
         batch: int,
         shape: Shape,
         chained: bool,
-        prefetch: int = 0,
     ) -> None:
         self.weight, self.kind, self.batch, self.shape = weight, kind, batch, shape
-        self.chained, self.prefetch = chained, prefetch
+        self.chained = chained
         self.count = weight.shape[0] // (2 if kind == GATE else 1)
         self.inner = weight.shape[1]
         self.tiles = triton.cdiv(self.count, shape.rows)
@@ -289,12 +260,6 @@ class Product:
             size * (2 if kind == GATE else 1), dtype=torch.float32, device=device
         )
         self.arrived = torch.zeros(self.tiles, dtype=torch.int32, device=device)
-        self.ahead: Ahead | None = None
-
-    def begins_with(self, columns: int) -> Ahead:
-        """What the kernel before this one may ask for: the first `columns` of every block."""
-        split = self.shape.split if self.batch > 1 else 1
-        return Ahead(weight=self.weight, splits=split, columns=min(columns, self.inner // split))
 
     def __call__(
         self,
@@ -311,9 +276,6 @@ class Product:
         shape, normed = self.shape, squares is not None
         given = h if squares is None else squares
         parts = 1 if squares is None else squares.shape[0]
-        span = self.inner // shape.split
-        fetched = min(self.prefetch, span if self.batch > 1 else span - shape.columns)
-        chunks = triton.next_power_of_2(triton.cdiv(fetched, CHUNK)) if fetched > 0 else 0
         constants = {
             "K": self.inner,
             "ROWS": shape.rows,
@@ -321,9 +283,6 @@ class Product:
             "PARTS": triton.next_power_of_2(parts),
             "KIND": self.kind.value,
             "NORMED": normed,
-            "CHUNKS": chunks,
-            "FETCHED": fetched,
-            **constants_of(self.ahead, programs=self.tiles * shape.split),
             "CHAINED": self.chained,
             "num_warps": shape.warps,
             "launch_pdl": self.chained,
@@ -337,7 +296,6 @@ class Product:
             h if residual is None else residual,
             h if gain is None else gain,
             h if squares_out is None else squares_out,
-            self.weight if self.ahead is None else self.ahead.weight,
         )
         if self.batch == 1:
             one_row[(self.tiles,)](*tensors, self.count, eps, **constants)
