@@ -109,7 +109,6 @@ def milliseconds(call: Call) -> float:
 
 def kernels_of(call: Call) -> list[tuple[str, int, float]]:
     """Name, launches and µs in all of each kernel of a call."""
-    from torch.autograd.profiler_util import DeviceType
     from torch.profiler import ProfilerActivity, profile
 
     call()
@@ -119,7 +118,7 @@ def kernels_of(call: Call) -> list[tuple[str, int, float]]:
         torch.cuda.synchronize()
     rows: dict[str, list[float]] = {}
     for event in found.events():
-        if event.device_type == DeviceType.CUDA:
+        if event.device_type.name == "CUDA":
             rows.setdefault(event.name[:70], []).append(event.time_range.elapsed_us())
     listed = [(name, len(times), sum(times)) for name, times in rows.items()]
     return sorted(listed, key=lambda row: -row[2])
