@@ -113,7 +113,7 @@ class Conductor:
         request's.
         """
         if (failure := self.cannot_start()) is not None:
-            raise failure
+            raise failure.again()
         admission = prepared.admit(self.plan)
         decision = decide(
             free_slots=len(self._free),

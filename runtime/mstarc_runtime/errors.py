@@ -216,6 +216,12 @@ def render(failure: RuntimeFailure) -> str:
        = help: record something
        = more: `mstarc explain MS9203`
     """
+    def again(self, *, helps: Iterable[str] = ()) -> "RuntimeFailure":
+        """The same, to be raised once more: an exception keeps where it has been raised."""
+        return RuntimeFailure(
+            self.code, self.message, notes=self.notes, helps=(*self.helps, *helps)
+        )
+
     lines = [f"error[{failure.code}]: {failure.message}"]
     lines += [f"   = note: {note}" for note in failure.notes]
     lines += [f"   = help: {text}" for text in failure.helps]

@@ -41,6 +41,11 @@ class Ranks(Protocol):
 
     conductor: Conductor
 
+    @property
+    def restarts(self) -> int:
+        """Processes that were started again."""
+        ...
+
     def turn(self) -> bool:
         """Lets everybody in this process work once; whether anybody did."""
         ...
@@ -95,6 +100,10 @@ class LocalRanks:
             )
             for facts, pool in zip(placement.processes, self._pools, strict=False)
         ]
+
+    @property
+    def restarts(self) -> int:
+        return 0
 
     def turn(self) -> bool:
         did = False

@@ -56,7 +56,7 @@ class ProcessRanks:
         self._say = say
         self._start_timeout_s = start_timeout_s
         self._supervision = supervision or _SUPERVISION
-        self.restarts = Restarts(self._supervision)
+        self._restarts = Restarts(self._supervision)
         # Processes that live or died and are not replaced yet, by number; when to replace those.
         self._processes: dict[int, RankProcess] = {}
         self._due_s: dict[frozenset[int], float] = {}
@@ -78,6 +78,10 @@ class ProcessRanks:
         except BaseException:
             self.close(at_once=True)
             raise
+
+    @property
+    def restarts(self) -> int:
+        return self._restarts.total
 
     @property
     def pids(self) -> list[int]:
@@ -182,9 +186,9 @@ class ProcessRanks:
         if not conductor.goes_on_without:
             conductor.lose(failure)
             return
-        wait_s = self.restarts.wait_s(time.monotonic())
+        wait_s = self._restarts.wait_s(time.monotonic())
         if wait_s is None:
-            conductor.lose(_given_up(failure, self.restarts.total, self._supervision))
+            conductor.lose(_given_up(failure, self.restarts, self._supervision))
             return
         when = "now" if not wait_s else f"in {wait_s:.0f} s"
         self._say(f"lost: {failure.message}; it is started again {when}")

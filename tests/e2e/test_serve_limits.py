@@ -1,4 +1,4 @@
-"""A server as a real process: what it refuses, clients that leave, workers that die, its end."""
+"""A server as a real process: what it refuses, clients that leave, its end."""
 
 import asyncio
 import json
@@ -201,28 +201,6 @@ def test_a_body_that_is_too_large_is_not_read(hello: Server) -> None:
     refused = hello.http.post("/v1/audio/speech", content=pieces())
     assert refused.status_code == 413
     assert hello.post("/v1/audio/speech", input="hi", max_tokens=40).status_code == 200
-
-
-def test_a_lost_worker_ends_requests_and_health_says_so(two_at_once_plan: Path) -> None:
-    with (
-        serving(two_at_once_plan, "--placement", "two") as server,
-        listening(server, {**LONG, "stream_format": "sse"}) as told,
-        listening(server, LONG) as cut,
-    ):
-        lines, pieces = told.iter_lines(), cut.iter_raw()
-        next(lines), next(pieces)
-        os.kill(server.workers()[0], signal.SIGKILL)
-        events = events_of(lines)
-        assert events[-1]["error"]["code"] == "MS9301"
-        assert "[DONE]" not in events
-        # Nobody takes for whole what is not.
-        with pytest.raises(httpx.RemoteProtocolError):
-            list(pieces)
-        refused = server.post("/v1/audio/speech", **LONG)
-        assert (refused.status_code, error(refused)["code"]) == (503, "MS9301")
-        assert server.http.get("/health").status_code == 503
-        assert server.http.get("/ready").status_code == 503
-        assert server.end() == 2
 
 
 def test_it_listens_while_weights_load_and_lets_requests_end_on_sigterm(

@@ -41,6 +41,7 @@ GETS: tuple[tuple[str, Answer], ...] = (
     ("/health", facts.health),
     ("/ready", facts.ready),
     ("/metrics", facts.metrics),
+    ("/live", facts.live),
     ("/debug/held", facts.held),
     ("/openapi.json", facts.api),
     ("/docs", facts.api_page),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mstarc_runtime.arguments import Parser, add_run_options, parse_words
+from mstarc_runtime.supervision import Supervision
 
 
 def parse_serve(arguments: Sequence[str]) -> argparse.Namespace:
@@ -40,8 +41,58 @@ def parse_serve(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="SECONDS",
         help="how long requests may go on after SIGTERM",
     )
+    _add_supervision(parser)
     add_run_options(parser)
     return parse_words(parser, list(arguments))
+
+
+def _add_supervision(parser: argparse.ArgumentParser) -> None:
+    usual = Supervision()
+    parser.add_argument(
+        "--one-process",
+        action="store_true",
+        help="run the one rank of a placement in this process: it can't be started again alone",
+    )
+    parser.add_argument(
+        "--restarts",
+        type=_count,
+        default=usual.restarts,
+        metavar="N",
+        help="processes of ranks that are started again, before the server gives up",
+    )
+    parser.add_argument(
+        "--restart-window",
+        type=_size,
+        default=int(usual.window_s),
+        metavar="SECONDS",
+        help="the time in which they are counted",
+    )
+    parser.add_argument(
+        "--silence-timeout",
+        type=_size,
+        default=int(usual.silence_s),
+        metavar="SECONDS",
+        help="how long a process may stand still before it is killed",
+    )
+    parser.add_argument(
+        "--turn-timeout",
+        type=_size,
+        default=int(usual.turn_s),
+        metavar="SECONDS",
+        help="how long one step of a rank may last before its process is killed",
+    )
+
+
+def supervision(options: argparse.Namespace) -> Supervision | None:
+    """What is done about processes that are lost; None where ranks are not processes."""
+    if options.one_process:
+        return None
+    return Supervision(
+        restarts=options.restarts,
+        window_s=options.restart_window,
+        silence_s=options.silence_timeout,
+        turn_s=options.turn_timeout,
+    )
 
 
 def _port(text: str) -> int:

@@ -1,8 +1,9 @@
 """`mstarc serve`: loads a plan, listens, and serves it until it is told to end.
 
-It listens from the start and takes requests when all ranks are ready. SIGTERM or Ctrl-C lets what
-runs come to its end, for `--drain-timeout` at most; a second one ends it at once. Exit status 0: it
-was told to end, and all processes are gone; 2: it could not start, or a rank was lost.
+It listens from the start and takes requests when all ranks are ready. Ranks are processes that are
+started again when they are lost. SIGTERM or Ctrl-C lets what runs come to its end, for
+`--drain-timeout` at most; a second one ends it at once. Exit status 0: it was told to end, and all
+processes are gone; 2: it could not start, or a rank was lost for good.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from mstarc_runtime.errors import RuntimeFailure, render
 from mstarc_runtime.launch import launched
 from mstarc_runtime.loader import load_placement, load_plan, usual_placement
 from mstarc_runtime.server.app import app_of
-from mstarc_runtime.server.arguments import parse_serve
+from mstarc_runtime.server.arguments import parse_serve, supervision
 from mstarc_runtime.server.ranks_thread import RanksThread, State
 from mstarc_runtime.server.service import Limits, Service
 from mstarc_runtime.weights.progress import progress_to
@@ -68,7 +69,7 @@ def _serve(arguments: Sequence[str]) -> int:
             say(f"{plan.model} on {placement.name}: at most {placement.max_requests} at once")
         elif state == "lost" and ranks.failure is not None:
             say(render(ranks.failure))
-        elif state == "ended":
+        if state in ("lost", "ended"):
             # Without ranks there is nothing to serve.
             server.should_exit = True
 
@@ -80,6 +81,7 @@ def _serve(arguments: Sequence[str]) -> int:
             progress=progress_to(),
             say=say,
             start_timeout_s=options.start_timeout,
+            supervision=supervision(options),
         ),
         on_change=changed,
     )

@@ -1,7 +1,8 @@
-"""What there is and how it does: `/v1/models`, `/health`, `/ready`, `/metrics`, `/debug/held`.
+"""What there is and how it does: `/v1/models`, `/live`, `/health`, `/ready`, `/metrics`, …
 
-`/health` is for what restarts a server: 503 when a worker is lost. `/ready` is for what sends it
-requests: 200 only while it takes them and every worker answers. Nothing here waits for a request.
+`/live` is for what restarts a server: 503 when it can't be helped otherwise. `/health` is 503 while
+a worker is lost, also while it is started again. `/ready` is for what sends requests: 200 only
+while they are taken and every worker answers. Nothing here waits for a request.
 """
 
 from starlette.requests import Request
@@ -23,11 +24,15 @@ async def one_model(request: Request, service: Service) -> Response:
     return JSONResponse(model(service))
 
 
+async def live(_: Request, service: Service) -> Response:
+    return JSONResponse({"state": service.state}, 503 if service.is_beyond_help else 200)
+
+
 async def health(_: Request, service: Service) -> Response:
     answer: dict[str, object] = {"state": service.state, "model": service.plan.model}
     if service.failure is not None:
         answer["error"] = error_of(service.failure)
-    return JSONResponse(answer, 503 if service.state in ("lost", "ended") else 200)
+    return JSONResponse(answer, 503 if service.failure or service.state == "ended" else 200)
 
 
 async def ready(_: Request, service: Service) -> Response:
@@ -37,6 +42,7 @@ async def ready(_: Request, service: Service) -> Response:
         "ready": is_ready,
         "state": service.state,
         "requests": service.taken,
+        "restarts": service.restarts,
         "workers": workers,
     }
     if service.failure is not None:

@@ -67,6 +67,7 @@ def openapi(service: Service) -> dict[str, Any]:
         paths[path] = {"get": {"summary": summary, "responses": {"200": {"description": "so"}}}}
     return {
         "openapi": "3.1.0",
+        "/live": "whether a new server is needed",
         "info": {"title": plan.model, "version": f"plan ABI {PLAN_ABI}"},
         "paths": paths,
         "components": {"schemas": {"Error": _ERROR}},

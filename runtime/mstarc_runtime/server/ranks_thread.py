@@ -1,8 +1,9 @@
 """The ranks in a thread of their own: others ask for things to be done there, between two turns.
 
 The thread launches the ranks, turns them until it is told to stop, and ends them. `call` may be
-used from any thread. When a rank is lost, or the thread fails, every request ends with the reason,
-and `failure` has it; the thread then goes on only to say so.
+used from any thread. While the successor of a process that was lost is started, `missing` says why.
+When a rank is lost for good, or the thread fails, every request ends with the reason, and `failure`
+has it; the thread then goes on only to say so.
 """
 
 import threading
@@ -17,7 +18,7 @@ from mstarc_runtime.conductor import Conductor
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.launch import Ranks
 
-State = Literal["starting", "ready", "lost", "ended"]
+State = Literal["starting", "ready", "restarting", "lost", "ended"]
 Job = Callable[[Conductor], None]
 
 _WAIT_S = 0.05
@@ -34,6 +35,10 @@ class RanksThread:
     ) -> None:
         self.state: State = "starting"
         self.failure: RuntimeFailure | None = None
+        # Why a process is not there, and why nothing can be started now: not the same with copies.
+        self.missing: RuntimeFailure | None = None
+        self.blocked: RuntimeFailure | None = None
+        self.restarts = 0
         # When the thread last went round, by the monotonic clock: seconds.
         self.turned_s = time.monotonic()
         self._launch = launch
@@ -109,11 +114,23 @@ class RanksThread:
                 raise
             traceback.print_exc()
             conductor.lose(_ours(error))
-        if conductor.broken is not None and self.state == "ready":
-            self.failure = conductor.broken
-            self._change("lost")
+        self._note_losses(ranks)
         if not did and not self._jobs:
             ranks.wait(_WAIT_S)
+
+    def _note_losses(self, ranks: Ranks) -> None:
+        conductor = ranks.conductor
+        if conductor.broken is not None:
+            if self.state != "lost":
+                self.failure = conductor.broken
+                self._change("lost")
+            return
+        self.restarts = ranks.restarts
+        self.blocked = conductor.cannot_start()
+        self.missing = next(iter(conductor.away.values()), None)
+        state: State = "ready" if self.missing is None else "restarting"
+        if self.state != state:
+            self._change(state)
 
     def _change(self, state: State) -> None:
         self.state = state

@@ -19,6 +19,8 @@ _STATUS = {
 }
 _TYPES = {
     400: "invalid_request_error",
+    "MS9320": 503,
+    "MS9321": 503,
     404: "not_found_error",
     413: "invalid_request_error",
     429: "rate_limit_error",

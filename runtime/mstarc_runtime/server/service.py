@@ -31,6 +31,10 @@ _LOOK_S = 0.01
 _WEIGHT = 0.2
 
 
+# The ranks' thread goes round many times a second, unless ranks run in it.
+_STUCK_S = 600.0
+# How long whoever watches waits for a worker that is busy.
+_LATELY_S = 0.2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """`queue` requests wait at most. Bytes of a request's body, and of an answer left unread."""
@@ -167,7 +171,9 @@ class Service:
     def check_ready(self) -> None:
         """Fails with MS9314, or with what a rank has failed with."""
         if self._ranks.failure is not None:
-            raise self._ranks.failure
+            raise self._ranks.failure.again()
+        if self._ranks.blocked is not None:
+            raise self._ranks.blocked.again(helps=["it is being started again; `/ready` says when"])
         if self.is_draining or self._ranks.state == "ended":
             raise RuntimeFailure("MS9314", "the server is ending", helps=["ask another one"])
         if self._ranks.state == "starting":
@@ -177,14 +183,28 @@ class Service:
 
     @property
     def state(self) -> str:
-        """starting, ready, draining, lost or ended."""
-        if self.is_draining and self._ranks.state == "ready":
+        """starting, ready, restarting, draining, lost or ended."""
+        if self.is_draining and self._ranks.state in ("ready", "restarting"):
             return "draining"
         return self._ranks.state
 
     @property
     def failure(self) -> RuntimeFailure | None:
-        return self._ranks.failure
+        """What was lost: for good, or until it is started again."""
+        return self._ranks.failure or self._ranks.missing
+
+    @property
+    def is_beyond_help(self) -> bool:
+        """Whether only a new server helps: ranks are gone for good, or their thread is stuck."""
+        if self._ranks.state in ("lost", "ended"):
+            return True
+        stuck_s = time.monotonic() - self._ranks.turned_s
+        return self._ranks.state != "starting" and stuck_s > _STUCK_S
+
+    @property
+    def restarts(self) -> int:
+        """Processes that were started again."""
+        return self._ranks.restarts
 
     async def ask_workers(self) -> dict[int, tuple[Told, Frame]]:
         """What each worker says of itself; those are missing that do not answer in two seconds."""
@@ -240,20 +260,21 @@ class Service:
                 counted.set(entry["runs"])
 
     async def _ask(self) -> dict[int, tuple[Told, Frame]]:
-        if self._ranks.state != "ready":
+        self._found = {}
+        if self._ranks.state not in ("ready", "restarting"):
             return {}
 
-        def ask(conductor: Conductor) -> bool:
+        def ask(conductor: Conductor) -> int:
             conductor.ask(with_trace=False)
-            return True
+            return len(conductor.there)
 
         def told(conductor: Conductor) -> dict[int, tuple[Told, Frame]]:
             return dict(conductor.told)
 
         deadline = time.monotonic() + _ASK_S
-        await self._in_conductor(ask, _ASK_S)
+        asked = await self._in_conductor(ask, _ASK_S) or 0
         found: dict[int, tuple[Told, Frame]] = {}
-        while len(found) < len(self.placement.processes) and time.monotonic() < deadline:
+        while len(found) < asked and time.monotonic() < deadline:
             await asyncio.sleep(_LOOK_S)
             found = await self._in_conductor(told, _ASK_S) or {}
         return found

@@ -75,6 +75,8 @@ class SocketMailbox:
             self._kept.setdefault(to, deque()).append([self._last_header, *frames])
 
     def succeed(self, to: int, successor: int) -> None:
+        before = _path(self._folder, to, self._successors.get(to, 0))
+        before.unlink(missing_ok=True)
         self._successors[to] = successor
         self._kept.pop(to, None)
         if (socket := self._out.pop(to, None)) is not None:
@@ -163,7 +165,11 @@ class SocketMailbox:
 
 
 def _address(folder: Path, participant: int, successor: int) -> str:
+    return f"ipc://{_path(folder, participant, successor)}"
+
+
+def _path(folder: Path, participant: int, successor: int) -> Path:
     name = "conductor" if participant == CONDUCTOR else f"process{participant}"
     if successor:
         name += f"-{successor}"
-    return f"ipc://{folder / name}"
+    return folder / name

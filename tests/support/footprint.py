@@ -1,0 +1,55 @@
+"""What a process and its children hold of the machine: what must be the same after as before."""
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Footprint:
+    """Of a server and its workers together.
+
+    `files` counts open file descriptors by kind, without connections of clients; `shared_memory` are
+    entries of /dev/shm, `sockets` files in the folders that ranks are reached by.
+    """
+
+    processes: int
+    threads: int
+    files: dict[str, int]
+    shared_memory: int
+    sockets: int
+
+
+def footprint(process: int) -> Footprint:
+    """What is held now."""
+    numbers = [process, *children(process)]
+    kinds: Counter[str] = Counter()
+    folders = set()
+    for number in numbers:
+        for path in Path(f"/proc/{number}/fd").iterdir():
+            kinds[_kind(path)] += 1
+    for number in numbers[1:]:
+        words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+        folders |= {Path(os.fsdecode(word)) for word in words if b"/mstarc-" in word}
+    return Footprint(
+        processes=len(numbers),
+        threads=sum(len(list(Path(f"/proc/{number}/task").iterdir())) for number in numbers),
+        files=dict(sorted(kinds.items())),
+        shared_memory=len(list(Path("/dev/shm").iterdir())),
+        sockets=sum(len(list(folder.iterdir())) for folder in folders if folder.is_dir()),
+    )
+
+
+def children(process: int) -> list[int]:
+    """The processes that any of its threads has begun."""
+    tasks = Path(f"/proc/{process}/task").iterdir()
+    return [int(word) for task in tasks for word in (task / "children").read_text().split()]
+
+
+def _kind(path: Path) -> str:
+    try:
+        target = os.readlink(path)
+    except FileNotFoundError:
+        return "closed"
+    return target.partition(":")[0] if ":" in target else target
