@@ -62,12 +62,15 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
         summary="graphs are required, and a region would run call by call",
     ),
     CatalogueRow(
-        code="MS9014", name="server-unreachable", summary="a server that is measured is not there"
+        code="MS9014", name="server-unreachable", summary="a server that is asked is not there"
     ),
     CatalogueRow(
         code="MS9015", name="no-request", summary="requests for a measurement can't be made up"
     ),
     CatalogueRow(code="MS9016", name="not-capturable", summary="a region can't be a CUDA graph"),
+    CatalogueRow(
+        code="MS9017", name="telemetry-missing", summary="traces need packages that are not there"
+    ),
     CatalogueRow(
         code="MS9101", name="unknown-weights", summary="no source has this name for weights"
     ),
@@ -174,6 +177,7 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
         name="not-serving",
         summary="a server is starting or ending and takes nothing",
     ),
+    CatalogueRow(code="MS9315", name="server-failed", summary="a server failed at a request"),
     CatalogueRow(
         code="MS9320", name="worker-silent", summary="a worker process has stopped moving"
     ),

@@ -96,6 +96,7 @@ def now_of(worker: "Worker") -> dict[str, Any]:
             for station in worker.scheduler.stations
             if (rows := _rows(worker, station))
         },
+        "counts": {},
     }
 
 

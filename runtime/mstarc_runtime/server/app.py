@@ -17,8 +17,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mstarc_runtime.errors import RuntimeFailure, did_you_mean
-from mstarc_runtime.server import chat, facts, generate, images, speech, transcriptions
+from mstarc_runtime.server import chat, facts, generate, images, page, speech, transcriptions, watching
 from mstarc_runtime.server.body import wrong
+from mstarc_runtime.server.calls import Call, Calls
 from mstarc_runtime.server.refusals import refusal
 from mstarc_runtime.server.service import Service
 from mstarc_runtime.server.streaming import ClientLeft
@@ -36,6 +37,8 @@ POSTS: tuple[tuple[str, Answer], ...] = (
     (generate.ROUTE, generate.generate),
 )
 GETS: tuple[tuple[str, Answer], ...] = (
+    ("/", page.index),
+    ("/page/{name}", page.part),
     ("/v1/models", facts.models),
     ("/v1/models/{name}", facts.one_model),
     ("/health", facts.health),
@@ -43,6 +46,7 @@ GETS: tuple[tuple[str, Answer], ...] = (
     ("/metrics", facts.metrics),
     ("/live", facts.live),
     ("/debug/held", facts.held),
+    (watching.ROUTE, watching.live),
     ("/openapi.json", facts.api),
     ("/docs", facts.api_page),
 )
@@ -106,6 +110,16 @@ def app_of(service: Service, lifespan: Lifespan) -> Starlette:
     async def left(_: Request, __: Exception) -> Response:
         return Response(status_code=_CLIENT_LEFT)
 
+    def over(call: Call) -> None:
+        service.tracing.over(call)
+        service.log.call(call)
+
+    def crashed(call: Call, error: Exception) -> Response:
+        said = _crashed(error)
+        service.metrics.refusals.labels(said.code).inc()
+        service.log.crash(call, error)
+        return refusal(said)
+
     async def not_there(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         return JSONResponse({"error": _no_route(request, error)}, error.status_code, error.headers)
@@ -115,7 +129,10 @@ def app_of(service: Service, lifespan: Lifespan) -> Starlette:
             *(Route(path, limited(answer), methods=["POST"]) for path, answer in POSTS),
             *(Route(path, endpoint(answer), methods=["GET"]) for path, answer in GETS),
         ],
-        middleware=[Middleware(BodyLimit, most_bytes=service.limits.body_bytes)],
+        middleware=[
+            Middleware(Calls, begun=service.tracing.begun, over=over, crashed=crashed),
+            Middleware(BodyLimit, most_bytes=service.limits.body_bytes),
+        ],
         exception_handlers={
             RuntimeFailure: failed,
             BodyTooLarge: too_large,
@@ -123,6 +140,14 @@ def app_of(service: Service, lifespan: Lifespan) -> Starlette:
             HTTPException: not_there,
         },
         lifespan=lifespan,
+    )
+
+
+def _crashed(error: Exception) -> RuntimeFailure:
+    return RuntimeFailure(
+        "MS9315",
+        f"the server failed, not your request: {type(error).__name__}",
+        notes=["its log says where, under the id of this request"],
     )
 
 

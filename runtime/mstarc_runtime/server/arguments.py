@@ -42,6 +42,7 @@ def parse_serve(arguments: Sequence[str]) -> argparse.Namespace:
         help="how long requests may go on after SIGTERM",
     )
     _add_supervision(parser)
+    _add_seeing(parser)
     add_run_options(parser)
     return parse_words(parser, list(arguments))
 
@@ -92,6 +93,27 @@ def supervision(options: argparse.Namespace) -> Supervision | None:
         window_s=options.restart_window,
         silence_s=options.silence_timeout,
         turn_s=options.turn_timeout,
+    )
+
+
+def _add_seeing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--log-format",
+        choices=("human", "json"),
+        default="human",
+        help="lines for people, or a JSON object a line",
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=("info", "warning", "error"),
+        default="info",
+        help="what is worth a line; every request is at `info`",
+    )
+    parser.add_argument(
+        "--traces",
+        metavar="URL|FILE",
+        help="where spans of OpenTelemetry go: a collector's address (OTLP over HTTP, "
+        "`http://localhost:4318/v1/traces`), or a file of JSON lines",
     )
 
 

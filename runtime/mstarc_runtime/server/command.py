@@ -23,9 +23,10 @@ from mstarc_runtime.launch import launched
 from mstarc_runtime.loader import load_placement, load_plan, usual_placement
 from mstarc_runtime.server.app import app_of
 from mstarc_runtime.server.arguments import parse_serve, supervision
+from mstarc_runtime.server.log import Log
 from mstarc_runtime.server.ranks_thread import RanksThread, State
 from mstarc_runtime.server.service import Limits, Service
-from mstarc_runtime.weights.progress import progress_to
+from mstarc_runtime.server.tracing import tracing_to
 
 _INTERRUPTED = 130
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -43,7 +44,8 @@ class _Server(uvicorn.Server):
             self.force_exit = True
         elif self.service is not None:
             self.service.is_draining = True
-            say(f"ending: {self.service.taken} requests go on, no more are taken")
+            taken = self.service.taken
+            self.service.log.say(f"ending: {taken} requests go on, no more are taken", "ending")
         self.should_exit = True
 
 
@@ -58,17 +60,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _serve(arguments: Sequence[str]) -> int:
     options = parse_serve(arguments)
+    log = Log(as_json=options.log_format == "json", least=options.log_level)
     plan = load_plan(options.plan)
     placement = load_placement(plan, options.placement or usual_placement(plan))
     settings = run_settings(options, plan, placement)
+    tracing = tracing_to(options.traces, plan.model)
     listening = _listen(options.host, options.port)
     host, port = listening.getsockname()[:2]
 
     def changed(state: State) -> None:
         if state == "ready":
-            say(f"{plan.model} on {placement.name}: at most {placement.max_requests} at once")
+            most = placement.max_requests
+            log.say(f"{plan.model} on {placement.name}: at most {most} at once", "ready")
         elif state == "lost" and ranks.failure is not None:
-            say(render(ranks.failure))
+            log.failure(ranks.failure, "lost")
         if state in ("lost", "ended"):
             # Without ranks there is nothing to serve.
             server.should_exit = True
@@ -78,8 +83,8 @@ def _serve(arguments: Sequence[str]) -> int:
             plan,
             placement,
             settings=settings,
-            progress=progress_to(),
-            say=say,
+            progress=log.progress(),
+            say=log.say,
             start_timeout_s=options.start_timeout,
             supervision=supervision(options),
         ),
@@ -91,12 +96,14 @@ def _serve(arguments: Sequence[str]) -> int:
         unread_bytes=options.max_unread_mb * _MB,
     )
     service = Service(plan, placement, ranks, limits)
+    service.log, service.tracing = log, tracing
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         ranks.start()
         shown = f"[{host}]" if ":" in host else host
-        say(f"listening on http://{shown}:{port}")
+        log.take_warnings()
+        log.say(f"listening on http://{shown}:{port}", "listening")
         yield
 
     server = _Server(
@@ -113,10 +120,11 @@ def _serve(arguments: Sequence[str]) -> int:
         signal.signal(signal.SIGHUP, server.handle_exit)
         server.run(sockets=[listening])
         was_lost = ranks.failure is not None
-    return _end(ranks, was_lost=was_lost)
+    tracing.close()
+    return _end(ranks, log, was_lost=was_lost)
 
 
-def _end(ranks: RanksThread, *, was_lost: bool) -> int:
+def _end(ranks: RanksThread, log: Log, *, was_lost: bool) -> int:
     """Ends the ranks; the exit status."""
     # Nothing may stop what cleans up.
     for number in _ENDING:
@@ -124,15 +132,15 @@ def _end(ranks: RanksThread, *, was_lost: bool) -> int:
     if ranks.state == "starting":
         # Weights that are being loaded can't be interrupted. Ranks that are processes see that
         # their parent is gone, end, and remove their sockets.
-        say("interrupted while weights were loaded")
+        log.say("interrupted while weights were loaded", "ended")
         os._exit(_INTERRUPTED)
     already_ended = ranks.state == "ended"
     ranks.stop()
     if already_ended and ranks.failure is not None:
-        say(render(ranks.failure))
+        log.failure(ranks.failure, "lost")
     if was_lost:
         return 2
-    say("ended: all requests are over, and all processes are gone")
+    log.say("ended: all requests are over, and all processes are gone", "ended")
     return 0
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.server.playback import Playback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,8 @@ class Live:
         self.failure: RuntimeFailure | None = None
         self.is_over = False
         self.was_cancelled = False
+        # How each sound is heard by who plays it at once.
+        self.playing: dict[str, Playback] = {}
         self._loop = loop
         self._most_bytes = most_bytes
         self._give_up = give_up
@@ -89,6 +92,9 @@ class Live:
         if len(samples):
             # A copy: the samples may lie in a buffer of the batch.
             kept = np.array(samples, dtype=np.float32)
+            if output not in self.playing:
+                self.playing[output] = Playback()
+            self.playing[output].came(len(kept) / rate)
             self._put(Sound(output=output, samples=kept, rate=rate), kept.nbytes)
 
     def value(self, output: str, value: Any) -> None:

@@ -1,78 +1,123 @@
-"""What is counted, in the names of Prometheus. One registry a server."""
+"""What is counted, in the names of Prometheus. One registry a server.
+
+Requests are counted here as they end; what the ranks count is taken from what they have told last
+(`worker_metrics`).
+"""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from mstarc_runtime.server.followed import Followed
+from mstarc_runtime.server.worker_metrics import WorkerMetrics
+
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+_FACTORS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0, 10.0)
 
 
 class Metrics:
     """Counters, gauges and histograms of a server."""
 
     def __init__(self) -> None:
-        registry = self.registry = CollectorRegistry()
-        self.running = Gauge(
-            "mstarc_requests_running", "Requests that hold a slot of the plan", registry=registry
-        )
-        self.waiting = Gauge(
-            "mstarc_requests_waiting", "Requests that wait for a slot", registry=registry
-        )
-        self.requests = Counter(
-            "mstarc_requests_total",
+        self.registry = CollectorRegistry()
+        self.workers = WorkerMetrics()
+        self.registry.register(self.workers)
+        self.running = self._gauge("requests_running", "Requests that hold a slot of the plan")
+        self.waiting = self._gauge("requests_waiting", "Requests that wait for a slot")
+        self.requests = self._counter(
+            "requests",
             "Requests that are over, by how they ended: finished, failed or cancelled",
-            ("route", "outcome"),
-            registry=registry,
+            "route",
+            "outcome",
         )
-        self.refusals = Counter(
-            "mstarc_refusals_total",
-            "Requests that were not taken, by code",
-            ("code",),
-            registry=registry,
+        self.refusals = self._counter("refusals", "Requests that were not taken, by code", "code")
+        self.failures = self._counter(
+            "failures", "Requests that were taken and failed, by code", "code"
         )
-        self.tokens = Counter(
-            "mstarc_text_tokens_total", "Tokens that became text", ("route",), registry=registry
+        self.tokens = self._counter("text_tokens", "Tokens that became text", "route")
+        self.sound_s = self._counter("audio_seconds", "Seconds of sound made", "route")
+        self.underruns = self._counter(
+            "audio_underruns",
+            "Pieces of sound that came later than the sound before them lasts",
+            "route",
+            "output",
         )
-        self.sound_s = Counter(
-            "mstarc_audio_seconds_total", "Seconds of sound made", ("route",), registry=registry
+        self.silent_s = self._counter(
+            "audio_underrun_seconds", "Seconds for which listeners had no sound", "route", "output"
         )
-        self.first_output_s = Histogram(
-            "mstarc_first_output_seconds",
+        self.real_time_factor = self._histogram(
+            "audio_real_time_factor",
+            "Seconds from a request's start to its last sound, for each second of sound",
+            _FACTORS,
+            "route",
+        )
+        self.queue_s = self._histogram(
+            "queue_seconds", "Seconds from a request's coming to its slot", _SECONDS, "route"
+        )
+        self.first_output_s = self._histogram(
+            "first_output_seconds",
             "Seconds from a request's coming to its first output",
-            ("route",),
-            buckets=_SECONDS,
-            registry=registry,
+            _SECONDS,
+            "route",
         )
-        self.request_s = Histogram(
-            "mstarc_request_seconds",
-            "Seconds from a request's coming to its end",
-            ("route",),
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.workers = Gauge(
-            "mstarc_workers", "Workers by whether they answer", ("state",), registry=registry
-        )
-        self.pages = Gauge(
-            "mstarc_kv_pages_used",
-            "Pages of KV caches that requests hold",
-            ("process", "node"),
-            registry=registry,
-        )
-        self.steps = Gauge(
-            "mstarc_steps",
-            "Steps run since the start, by step and whether they were one graph",
-            ("process", "step", "as"),
-            registry=registry,
+        self.request_s = self._histogram(
+            "request_seconds", "Seconds from a request's coming to its end", _SECONDS, "route"
         )
 
-        self.eager_fallbacks = Gauge(
-            "mstarc_eager_fallbacks",
-            "Steps run call by call since the start, by nodes, step of a walk and batch size",
-            ("process", "node", "walk", "bs", "reason"),
-            registry=registry,
-        )
+    def over(self, followed: Followed) -> None:
+        """Counts a request that has ended."""
+        route, live, outcome = followed.route, followed.live, followed.outcome
+        self.requests.labels(route, outcome).inc()
+        self.tokens.labels(route).inc(live.tokens)
+        if live.failure is not None:
+            self.failures.labels(live.failure.code).inc()
+        times = followed.times
+        if times.admitted_ns:
+            self.queue_s.labels(route).observe((times.admitted_ns - times.submitted_ns) / 1e9)
+        for output, playback in live.playing.items():
+            self.sound_s.labels(route).inc(playback.sound_s)
+            self.underruns.labels(route, output).inc(playback.underruns)
+            self.silent_s.labels(route, output).inc(playback.silent_s)
+            if outcome == "finished" and playback.sound_s and times.admitted_ns:
+                spent_s = playback.last_s - times.admitted_ns / 1e9
+                self.real_time_factor.labels(route).observe(spent_s / playback.sound_s)
+        if outcome == "finished":
+            self.request_s.labels(route).observe(followed.seconds)
+
+    def totals(self) -> dict[str, float]:
+        """What has been counted so far, over all routes."""
+        ended = {
+            outcome: _sum(self.requests, outcome=outcome)
+            for outcome in ("finished", "failed", "cancelled")
+        }
+        return {
+            **ended,
+            "refused": _sum(self.refusals),
+            "tokens": _sum(self.tokens),
+            "sound_s": _sum(self.sound_s),
+            "underruns": _sum(self.underruns),
+        }
 
     def text(self) -> bytes:
         """All of them, in Prometheus' format."""
         return generate_latest(self.registry)
+
+    def _counter(self, name: str, what: str, *labels: str) -> Counter:
+        return Counter(f"mstarc_{name}_total", what, labels, registry=self.registry)
+
+    def _gauge(self, name: str, what: str) -> Gauge:
+        return Gauge(f"mstarc_{name}", what, registry=self.registry)
+
+    def _histogram(
+        self, name: str, what: str, buckets: tuple[float, ...], *labels: str
+    ) -> Histogram:
+        return Histogram(f"mstarc_{name}", what, labels, buckets=buckets, registry=self.registry)
+
+
+def _sum(counter: Counter, **labels: str) -> float:
+    return sum(
+        sample.value
+        for family in counter.collect()
+        for sample in family.samples
+        if sample.name.endswith("_total") and labels.items() <= sample.labels.items()
+    )

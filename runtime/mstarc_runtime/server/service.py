@@ -9,24 +9,30 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mstarc_runtime.conductor import Conductor
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.frames import Frame
-from mstarc_runtime.how_it_ran import eager_fallbacks
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts
 from mstarc_runtime.messages import Told
 from mstarc_runtime.request import PreparedRequest
 from mstarc_runtime.server.abilities import abilities_of
-from mstarc_runtime.server.live import Event, Live, Sound
+from mstarc_runtime.server.followed import Followed
+from mstarc_runtime.server.live import Event, Live
+from mstarc_runtime.server.log import Log
 from mstarc_runtime.server.metrics import Metrics
+from mstarc_runtime.server.page import page_files
 from mstarc_runtime.server.ranks_thread import RanksThread
+from mstarc_runtime.server.tracing import NoTracing, Tracing
+from mstarc_runtime.server.watching import Watch
 
 _ASK_S = 2.0
 _LOOK_S = 0.01
+# How long whoever watches waits for a worker that is busy.
+_LATELY_S = 0.2
 # How much the last request's time weighs in what the next one is told to wait.
 _WEIGHT = 0.2
 
@@ -44,14 +50,6 @@ class Limits:
     unread_bytes: int
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Taken:
-    """What is noted of a request."""
-
-    route: str
-    began_s: float = field(default_factory=time.monotonic)
-
-
 class Service:
     """A plan that is served. Everything is called in asyncio's thread."""
 
@@ -63,12 +61,17 @@ class Service:
         self.abilities = abilities_of(plan)
         self.limits = limits
         self.metrics = Metrics()
+        self.log = Log()
+        self.tracing: Tracing = NoTracing()
+        self.watch = Watch(self)
+        self.page = page_files(plan.folder)
         self.is_draining = False
         self.began_s = time.time()
         self._ranks = ranks
-        self._taken: dict[Live, _Taken] = {}
+        self._taken: dict[Live, Followed] = {}
         self._usual_s = 1.0
         self._asking: asyncio.Task[dict[int, tuple[Told, Frame]]] | None = None
+        self._found: dict[int, tuple[Told, Frame]] = {}
 
     @property
     def taken(self) -> int:
@@ -101,12 +104,17 @@ class Service:
             give_up=self.cancel,
             on_over=self._over,
         )
-        self._taken[live] = _Taken(route=route)
+        followed = self._taken[live] = Followed(route=route, live=live)
+        followed.times.is_traced = self.tracing.wants(followed.call)
+        if followed.call is not None:
+            followed.call.requests.append(followed)
         self._count()
 
         def start(conductor: Conductor) -> None:
             try:
-                live.number = conductor.submit(prepared, live, on_tokens=live.count_tokens)
+                live.number = conductor.submit(
+                    prepared, live, on_tokens=live.count_tokens, times=followed.times
+                )
             except RuntimeFailure as failure:
                 live.failed(failure)
 
@@ -126,16 +134,11 @@ class Service:
     async def events(self, live: Live) -> AsyncGenerator[Event, None]:
         """What a request makes. Whoever stops listening ends it. Raises its failure."""
         taken = self._taken.get(live)
-        is_first = True
         try:
             async for event in live.events():
-                if is_first and taken is not None:
-                    seconds = time.monotonic() - taken.began_s
-                    self.metrics.first_output_s.labels(taken.route).observe(seconds)
-                is_first = False
-                if isinstance(event, Sound) and taken is not None:
-                    made_s = len(event.samples) / event.rate
-                    self.metrics.sound_s.labels(taken.route).inc(made_s)
+                if taken is not None and taken.first_output_s is None:
+                    taken.first_output_s = taken.seconds
+                    self.metrics.first_output_s.labels(taken.route).observe(taken.seconds)
                 yield event
         finally:
             self.cancel(live)
@@ -152,14 +155,16 @@ class Service:
 
     def _over(self, live: Live) -> None:
         taken = self._taken.pop(live)
-        seconds = time.monotonic() - taken.began_s
-        outcome = "failed" if live.failure else "cancelled" if live.was_cancelled else "finished"
-        self.metrics.requests.labels(taken.route, outcome).inc()
-        self.metrics.tokens.labels(taken.route).inc(live.tokens)
-        if outcome == "finished":
-            self.metrics.request_s.labels(taken.route).observe(seconds)
-            self._usual_s += _WEIGHT * (seconds - self._usual_s)
+        taken.ended_s = time.monotonic()
+        self.metrics.over(taken)
+        self.tracing.request_over(taken)
+        if taken.outcome == "finished":
+            self._usual_s += _WEIGHT * (taken.seconds - self._usual_s)
         self._count()
+
+    def requests(self) -> list[dict[str, Any]]:
+        """Those that are not over, in the order of their coming."""
+        return [taken.shown() for taken in self._taken.values()]
 
     def _count(self) -> None:
         running = min(self.taken, self.placement.max_requests)
@@ -240,26 +245,18 @@ class Service:
     async def measure(self) -> None:
         """Has the metrics tell what the workers say."""
         told = await self.ask_workers()
-        self.metrics.workers.labels("answering").set(len(told))
-        self.metrics.workers.labels("silent").set(len(self.placement.processes) - len(told))
-        for process, (said, _) in told.items():
-            kv: Mapping[str, Mapping[str, int]] = json.loads(said.held)["kv"]
-            for node, cache in kv.items():
-                self.metrics.pages.labels(str(process), node).set(cache["used_pages"])
-            runs: dict[tuple[str, str], int] = {}
-            for tally in said.tallies:
-                key = (tally.step, "calls" if tally.reason else "graph")
-                runs[key] = runs.get(key, 0) + tally.runs
-            for (step, how), count in runs.items():
-                self.metrics.steps.labels(str(process), step, how).set(count)
-            for entry in eager_fallbacks(said.tallies):
-                labels = (",".join(entry["nodes"]), entry["walk"], str(entry["bs"]))
-                counted = self.metrics.eager_fallbacks.labels(
-                    str(process), *labels, entry["reason"]
-                )
-                counted.set(entry["runs"])
+        silent = len(self.placement.processes) - len(told)
+        said = {process: each for process, (each, _) in told.items()}
+        self.metrics.workers.take(said, silent=silent, restarts=self.restarts)
+
+    async def told_lately(self) -> dict[int, Told]:
+        """What workers say of themselves now; those are missing that are busy."""
+        asking = asyncio.ensure_future(self.ask_workers())
+        await asyncio.wait({asking}, timeout=_LATELY_S)
+        return {process: each for process, (each, _) in self._found.items()}
 
     async def _ask(self) -> dict[int, tuple[Told, Frame]]:
+        self._found = {}
         self._found = {}
         if self._ranks.state not in ("ready", "restarting"):
             return {}
@@ -276,7 +273,7 @@ class Service:
         found: dict[int, tuple[Told, Frame]] = {}
         while len(found) < asked and time.monotonic() < deadline:
             await asyncio.sleep(_LOOK_S)
-            found = await self._in_conductor(told, _ASK_S) or {}
+            found = self._found = await self._in_conductor(told, _ASK_S) or {}
         return found
 
     async def _in_conductor(self, job: Any, timeout_s: float = _ASK_S) -> Any:

@@ -19,7 +19,7 @@ from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.server.refusals import error_of
 
 DONE = b"data: [DONE]\n\n"
-_EVENTS = {
+EVENTS = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-store",
     "x-accel-buffering": "no",  # a proxy would keep events together
@@ -138,7 +138,7 @@ async def streamed_events(request: Request, pieces: Pieces, *, end: End) -> Resp
     def failed(failure: RuntimeFailure) -> bytes:
         return event({"error": error_of(failure)})
 
-    return await streamed(request, pieces, _EVENTS, end=end, on_failure=failed)
+    return await streamed(request, pieces, EVENTS, end=end, on_failure=failed)
 
 
 def _part(piece: bytes) -> dict[str, Any]:
