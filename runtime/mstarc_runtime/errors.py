@@ -136,6 +136,18 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
         code="MS9218", name="model-cannot", summary="a model can't do what a route is for"
     ),
     CatalogueRow(
+        code="MS9219", name="media-too-large", summary="media are larger than a server takes"
+    ),
+    CatalogueRow(
+        code="MS9220",
+        name="media-too-costly",
+        summary="media can't be read with the time and memory that there are for them",
+    ),
+    CatalogueRow(code="MS9221", name="no-api-key", summary="a request has no key that is known"),
+    CatalogueRow(
+        code="MS9222", name="deadline-passed", summary="a request was not answered in its time"
+    ),
+    CatalogueRow(
         code="MS9301", name="worker-died", summary="a worker process ended while it was needed"
     ),
     CatalogueRow(
@@ -208,6 +220,12 @@ class RuntimeFailure(Exception):
     def name(self) -> str:
         return _ROWS[self.code].name
 
+    def again(self, *, helps: Iterable[str] = ()) -> "RuntimeFailure":
+        """The same, to be raised once more: an exception keeps where it has been raised."""
+        return RuntimeFailure(
+            self.code, self.message, notes=self.notes, helps=(*self.helps, *helps)
+        )
+
     def __str__(self) -> str:
         return render(self)
 
@@ -220,12 +238,6 @@ def render(failure: RuntimeFailure) -> str:
        = help: record something
        = more: `mstarc explain MS9203`
     """
-    def again(self, *, helps: Iterable[str] = ()) -> "RuntimeFailure":
-        """The same, to be raised once more: an exception keeps where it has been raised."""
-        return RuntimeFailure(
-            self.code, self.message, notes=self.notes, helps=(*self.helps, *helps)
-        )
-
     lines = [f"error[{failure.code}]: {failure.message}"]
     lines += [f"   = note: {note}" for note in failure.notes]
     lines += [f"   = help: {text}" for text in failure.helps]

@@ -58,6 +58,7 @@ def openapi(service: Service) -> dict[str, Any]:
     }
     told = {
         "/v1/models": "the model, its inputs, outputs and options",
+        "/live": "whether a new server is needed",
         "/health": "whether a worker is lost",
         "/ready": "whether requests are taken, and how each worker is",
         "/metrics": "counters for Prometheus",
@@ -67,7 +68,6 @@ def openapi(service: Service) -> dict[str, Any]:
         paths[path] = {"get": {"summary": summary, "responses": {"200": {"description": "so"}}}}
     return {
         "openapi": "3.1.0",
-        "/live": "whether a new server is needed",
         "info": {"title": plan.model, "version": f"plan ABI {PLAN_ABI}"},
         "paths": paths,
         "components": {"schemas": {"Error": _ERROR}},

@@ -104,10 +104,10 @@ class RanksThread:
         self.turned_s = time.monotonic()
         conductor = ranks.conductor
         did = bool(self._jobs)
-        while self._jobs:
-            job, _ = self._jobs.popleft()
-            job(conductor)
         try:
+            while self._jobs:
+                job, otherwise = self._jobs.popleft()
+                self._do(job, otherwise, conductor)
             did = ranks.turn() or did
         except Exception as error:
             if conductor.broken is not None:
@@ -117,6 +117,13 @@ class RanksThread:
         self._note_losses(ranks)
         if not did and not self._jobs:
             ranks.wait(_WAIT_S)
+
+    def _do(self, job: Job, otherwise: Callable[[RuntimeFailure], None], at: Conductor) -> None:
+        try:
+            job(at)
+        except Exception as error:
+            otherwise(_ours(error))
+            raise
 
     def _note_losses(self, ranks: Ranks) -> None:
         conductor = ranks.conductor

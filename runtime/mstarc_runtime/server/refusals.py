@@ -16,11 +16,12 @@ _STATUS = {
     "MS9310": 429,
     "MS9311": 503,
     "MS9314": 503,
+    "MS9320": 503,
+    "MS9321": 503,
 }
 _TYPES = {
     400: "invalid_request_error",
-    "MS9320": 503,
-    "MS9321": 503,
+    401: "authentication_error",
     404: "not_found_error",
     413: "invalid_request_error",
     429: "rate_limit_error",

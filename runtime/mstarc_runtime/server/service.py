@@ -31,23 +31,12 @@ from mstarc_runtime.server.watching import Watch
 
 _ASK_S = 2.0
 _LOOK_S = 0.01
-# How long whoever watches waits for a worker that is busy.
-_LATELY_S = 0.2
-# How much the last request's time weighs in what the next one is told to wait.
-_WEIGHT = 0.2
-
-
 # The ranks' thread goes round many times a second, unless ranks run in it.
 _STUCK_S = 600.0
 # How long whoever watches waits for a worker that is busy.
 _LATELY_S = 0.2
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """`queue` requests wait at most. Bytes of a request's body, and of an answer left unread."""
-
-    queue: int
-    body_bytes: int
-    unread_bytes: int
+# How much the last request's time weighs in what the next one is told to wait.
+_WEIGHT = 0.2
 
 
 class Service:
