@@ -39,6 +39,15 @@ _LATELY_S = 0.2
 _WEIGHT = 0.2
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """`queue` requests wait at most. Bytes of a request's body, and of an answer left unread."""
+
+    queue: int
+    body_bytes: int
+    unread_bytes: int
+
+
 class Service:
     """A plan that is served. Everything is called in asyncio's thread."""
 
