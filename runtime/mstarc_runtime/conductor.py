@@ -194,7 +194,8 @@ class Conductor:
             self.ready.discard(process)
             self.mailbox.succeed(process, successor)
         for facts in self.placement.processes:
-            if facts.process not in self.away:
+            # Also those that are being started: what they were told then is no longer so.
+            if facts.process not in successors:
                 for process, successor in successors.items():
                     self.mailbox.send(facts.process, Succeeded(process, successor))
         for request in list(self._by_number.values()):

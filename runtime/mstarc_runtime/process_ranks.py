@@ -60,6 +60,8 @@ class ProcessRanks:
         # Processes that live or died and are not replaced yet, by number; when to replace those.
         self._processes: dict[int, RankProcess] = {}
         self._due_s: dict[frozenset[int], float] = {}
+        # How many have had a process's number before the one that lives or is due.
+        self._successors = {facts.process: 0 for facts in placement.processes}
         self._together = _together(placement)
         self._check_again_s = 0.0
         self._folder = folder_of_sockets()
@@ -70,7 +72,7 @@ class ProcessRanks:
             pool = self._pool = ThreadPool(host_threads(), mailbox.wake)
             with interrupts_wait():
                 for facts in placement.processes:
-                    self._begin(facts, successor=0, first_request=0)
+                    self._begin(facts, first_request=0)
             via = make_via(plan, make_implementations(settings, progress))
             self.conductor = Conductor(plan, placement, mailbox=mailbox, pool=pool, via=via)
             self._wait_until_ready()
@@ -133,14 +135,14 @@ class ProcessRanks:
     def _is_over(self) -> bool:
         return self.conductor.broken is not None
 
-    def _begin(self, facts: ProcessFacts, *, successor: int, first_request: int) -> None:
+    def _begin(self, facts: ProcessFacts, *, first_request: int) -> None:
         self._processes[facts.process] = spawn(
             self._plan,
             self._placement,
             facts,
             folder=self._folder,
             settings=self._settings,
-            successor=successor,
+            successors=self._successors,
             first_request=first_request,
             now_s=time.monotonic(),
         )
@@ -149,12 +151,7 @@ class ProcessRanks:
         with interrupts_wait():
             for facts in self._placement.processes:
                 if facts.process in numbers:
-                    old = self._processes[facts.process]
-                    self._begin(
-                        facts,
-                        successor=old.successor + 1,
-                        first_request=self.conductor.next_number,
-                    )
+                    self._begin(facts, first_request=self.conductor.next_number)
 
     def _trouble(self, process: RankProcess) -> RuntimeFailure | None:
         """Why a process can't be counted on; None where all is well or it is known already."""
@@ -192,8 +189,9 @@ class ProcessRanks:
             return
         when = "now" if not wait_s else f"in {wait_s:.0f} s"
         self._say(f"lost: {failure.message}; it is started again {when}")
-        successors = {number: self._processes[number].successor + 1 for number in numbers}
-        conductor.lose_some(successors, failure)
+        for number in numbers:
+            self._successors[number] += 1
+        conductor.lose_some({number: self._successors[number] for number in numbers}, failure)
         forget_groups(self._folder, numbers)
         self._due_s[numbers] = time.monotonic() + wait_s
 

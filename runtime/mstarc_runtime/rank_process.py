@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
     who = f"process {process}"
     settings = settings_from_json(settings_text)
     mailbox = SocketMailbox(
-        Path(sockets), process, settings.high_water_mark, successor=birth.successor
+        Path(sockets), process, settings.high_water_mark, successors=birth.successors
     )
     pool = ThreadPool(host_threads(), mailbox.wake)
     try:

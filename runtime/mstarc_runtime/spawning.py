@@ -29,12 +29,12 @@ from mstarc_runtime.transport.sockets import SocketMailbox
 class Birth:
     """What a process is told on its command line beside the plan.
 
-    `successor` counts those that have had its number, `first_request` is the first that it may
-    serve, `pulse` the file descriptor that its heart writes to.
+    `successors` counts, by number, those that have had a process's number before. `first_request`
+    is the first that it may serve, `pulse` the file descriptor that its heart writes to.
     """
 
     process: int
-    successor: int
+    successors: Mapping[int, int]
     first_request: int
     pulse: int
 
@@ -46,7 +46,6 @@ class RankProcess:
     facts: ProcessFacts
     popen: "subprocess.Popen[bytes]"
     pulse: Pulse
-    successor: int
     began_s: float
 
     @property
@@ -69,7 +68,7 @@ def spawn(
     *,
     folder: Path,
     settings: RunSettings,
-    successor: int,
+    successors: Mapping[int, int],
     first_request: int,
     now_s: float,
 ) -> RankProcess:
@@ -77,7 +76,7 @@ def spawn(
     pulse = Pulse()
     birth = Birth(
         process=facts.process,
-        successor=successor,
+        successors=successors,
         first_request=first_request,
         pulse=pulse.far_end,
     )
@@ -98,7 +97,7 @@ def spawn(
         raise
     finally:
         pulse.forget_far_end()
-    return RankProcess(facts=facts, popen=popen, pulse=pulse, successor=successor, began_s=now_s)
+    return RankProcess(facts=facts, popen=popen, pulse=pulse, began_s=now_s)
 
 
 @contextmanager
@@ -156,12 +155,14 @@ def died(facts: ProcessFacts, pid: int, status: int) -> RuntimeFailure:
 
 def birth_to_json(birth: Birth) -> str:
     """For the command line of a rank's process."""
-    names = ("process", "successor", "first_request", "pulse")
-    return json.dumps({name: getattr(birth, name) for name in names})
+    names = ("process", "first_request", "pulse")
+    plain = {name: getattr(birth, name) for name in names}
+    return json.dumps({**plain, "successors": list(birth.successors.items())})
 
 
 def birth_from_json(text: str) -> Birth:
-    return Birth(**json.loads(text))
+    content: Mapping[str, Any] = json.loads(text)
+    return Birth(**{**content, "successors": dict(content["successors"])})
 
 
 def settings_to_json(settings: RunSettings) -> str:

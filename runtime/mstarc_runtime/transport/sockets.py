@@ -10,7 +10,7 @@ on top is kept by the sender, which does not wait for it.
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import zmq
@@ -35,14 +35,16 @@ class SocketMailbox:
         participant: int,
         high_water_mark: int = HIGH_WATER_MARK,
         *,
-        successor: int = 0,
+        successors: Mapping[int, int] | None = None,
     ) -> None:
         self._folder = folder
         self._high_water_mark = high_water_mark
+        # How many have had a participant's number before the present one.
+        self._successors = dict(successors or {})
         self._context = zmq.Context()
         self._inbox = self._socket(zmq.PULL)
         try:
-            self._inbox.bind(_address(folder, participant, successor))
+            self._inbox.bind(self._address(participant))
         except zmq.ZMQError as error:
             self._inbox.close()
             self._context.term()
@@ -60,8 +62,6 @@ class SocketMailbox:
         self._last_header = b""
         # Participant → messages that wait for room on the way to it.
         self._kept: dict[int, deque[list[Frame]]] = {}
-        # How many have had a participant's number before the present one.
-        self._successors: dict[int, int] = {}
 
     @property
     def backlog(self) -> int:
@@ -75,8 +75,9 @@ class SocketMailbox:
             self._kept.setdefault(to, deque()).append([self._last_header, *frames])
 
     def succeed(self, to: int, successor: int) -> None:
-        before = _path(self._folder, to, self._successors.get(to, 0))
-        before.unlink(missing_ok=True)
+        if successor == self._successors.get(to, 0):
+            return
+        self._path(to).unlink(missing_ok=True)
         self._successors[to] = successor
         self._kept.pop(to, None)
         if (socket := self._out.pop(to, None)) is not None:
@@ -152,7 +153,7 @@ class SocketMailbox:
 
     def _connect(self, to: int) -> "zmq.Socket[bytes]":
         socket = self._socket(zmq.PUSH)
-        socket.connect(_address(self._folder, to, self._successors.get(to, 0)))
+        socket.connect(self._address(to))
         self._out[to] = socket
         return socket
 
@@ -163,13 +164,11 @@ class SocketMailbox:
         socket.setsockopt(zmq.LINGER, _LINGER_MS)
         return socket
 
+    def _address(self, participant: int) -> str:
+        return f"ipc://{self._path(participant)}"
 
-def _address(folder: Path, participant: int, successor: int) -> str:
-    return f"ipc://{_path(folder, participant, successor)}"
-
-
-def _path(folder: Path, participant: int, successor: int) -> Path:
-    name = "conductor" if participant == CONDUCTOR else f"process{participant}"
-    if successor:
-        name += f"-{successor}"
-    return folder / name
+    def _path(self, participant: int) -> Path:
+        name = "conductor" if participant == CONDUCTOR else f"process{participant}"
+        if successor := self._successors.get(participant, 0):
+            name += f"-{successor}"
+        return self._folder / name
