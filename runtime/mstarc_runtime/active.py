@@ -38,8 +38,8 @@ class ActiveRequest:
     prepared: PreparedRequest
     admission: Admission
     listener: Listener
-    # Told how many tokens of texts have come.
-    on_tokens: Callable[[int], None] | None = None
+    # Told of outputs that become text how many tokens have come.
+    on_tokens: Callable[[str, int], None] | None = None
     times: RequestTimes = field(default_factory=RequestTimes)
     slot: int = -1
     machines: set[str] = field(default_factory=set)

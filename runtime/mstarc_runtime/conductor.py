@@ -44,6 +44,7 @@ from mstarc_runtime.request_times import RequestTimes
 from mstarc_runtime.trace import RequestTrace
 from mstarc_runtime.transport.mailbox import Mailbox, Parcel
 from mstarc_schedule.admission import decide
+from mstarc_schedule.fairness import FairQueue, Turn
 
 
 class Conductor:
@@ -78,7 +79,7 @@ class Conductor:
         self._outputs = {output.name: output for output in plan.outputs}
         self._free = list(range(placement.max_requests))
         self._copies = Copies(placement)
-        self._waiting: deque[ActiveRequest] = deque()
+        self._waiting: FairQueue[ActiveRequest] = FairQueue()
         self._by_number: dict[int, ActiveRequest] = {}
         self._by_slot: dict[int, ActiveRequest] = {}
         self._next_number = 0
@@ -104,25 +105,24 @@ class Conductor:
         prepared: PreparedRequest,
         listener: Listener,
         *,
-        on_tokens: Callable[[int], None] | None = None,
+        on_tokens: Callable[[str, int], None] | None = None,
         times: RequestTimes | None = None,
+        turn: Turn | None = None,
     ) -> int:
         """Takes a request; its number. Fails with MS9213, MS9310, or with why a rank is not there.
 
-        `on_tokens` is told how many tokens have come, of outputs that become text. `times` gets the
-        request's.
+        `on_tokens` is told of outputs that become text how many tokens have come. `times` gets the
+        request's. `turn` says how it stands among others that wait.
         """
         if (failure := self.cannot_start()) is not None:
             raise failure.again()
         admission = prepared.admit(self.plan)
-        decision = decide(
-            free_slots=len(self._free),
-            waiting=len(self._waiting),
-            most_waiting=self._most_waiting,
-        )
-        if decision == "refuse":
+        turn = turn or Turn(most_waiting=self._most_waiting)
+        waiting = self._waiting.waiting_of(turn.key)
+        most = self._most_waiting if turn.most_waiting is None else turn.most_waiting
+        if decide(free_slots=len(self._free), waiting=waiting, most_waiting=most) == "refuse":
             raise RuntimeFailure(
-                "MS9310", f"{len(self._waiting)} requests wait already", helps=["try again later"]
+                "MS9310", f"{waiting} requests wait already", helps=["try again later"]
             )
         request = ActiveRequest(
             number=self._next_number,
@@ -137,10 +137,8 @@ class Conductor:
         self._by_number[request.number] = request
         if self.trace is not None:
             self.trace.submitted(request.number)
-        if decision == "admit":
-            self._start(request)
-        else:
-            self._waiting.append(request)
+        self._waiting.push(request, turn)
+        self._start_waiting()
         return request.number
 
     def cancel(self, number: int) -> None:
@@ -209,15 +207,15 @@ class Conductor:
                 self._tell(request)
         if self.cannot_start() is not None:
             while self._waiting:
-                request = self._waiting.popleft()
+                request = self._waiting.pop()
                 request.failure = failure
                 self._conclude(request)
 
-    def ask(self, *, with_trace: bool) -> None:
-        """Has every rank tell what it has run; `told` gets what they say."""
+    def ask(self, *, with_trace: bool, watch_s: float = 0.0) -> None:
+        """Has every rank tell what it has run; `told` gets what they say, and for so long again."""
         self.told.clear()
         for process in self.there:
-            self.mailbox.send(process, Tell(with_trace))
+            self.mailbox.send(process, Tell(with_trace, watch_s))
 
     def stop(self) -> None:
         """Tells all ranks to end."""
@@ -335,7 +333,7 @@ class Conductor:
             came = np.atleast_1d(np.asarray(value)).tolist()
             tokens.extend(came)
             if request.on_tokens is not None:
-                request.on_tokens(len(came))
+                request.on_tokens(name, len(came))
             self._read_tokens(request)
             return
         hand_over(request.listener, output, value)
@@ -417,7 +415,7 @@ class Conductor:
 
     def _start_waiting(self) -> None:
         while self._waiting and self._free and self.cannot_start() is None:
-            self._start(self._waiting.popleft())
+            self._start(self._waiting.pop())
 
     def _tell(self, request: ActiveRequest) -> None:
         """Says to whom a request was done for how it has ended, once."""

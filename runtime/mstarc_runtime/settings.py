@@ -6,25 +6,32 @@ names the variable, the value and what is accepted; nothing is guessed.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mstarc_runtime.errors import RuntimeFailure
 
 CACHE_VARIABLE = "MSTARC_CACHE"
+KEY_VARIABLE = "MSTARC_API_KEY"
+_SHORTEST_KEY = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the environment decides. `cache_dir`: where fetched weights are kept."""
+    """What the environment decides. `cache_dir`: where fetched weights are kept. `api_key`: what a
+    server's clients must know, if there is one."""
 
     cache_dir: Path
+    api_key: str | None = field(default=None, repr=False)
 
 
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """The settings that `environ` (this process's by default) asks for. Fails with MS9001."""
     environ = os.environ if environ is None else environ
-    return Settings(cache_dir=_cache_dir(environ.get(CACHE_VARIABLE)))
+    return Settings(
+        cache_dir=_cache_dir(environ.get(CACHE_VARIABLE)),
+        api_key=_api_key(environ.get(KEY_VARIABLE)),
+    )
 
 
 def _cache_dir(value: str | None) -> Path:
@@ -43,6 +50,13 @@ def _cache_dir(value: str | None) -> Path:
     if os.path.exists(path) and not os.path.isdir(path):
         raise _bad(CACHE_VARIABLE, value, "a folder, and this is a file")
     return path
+
+
+def _api_key(value: str | None) -> str | None:
+    if value is not None and (len(value) < _SHORTEST_KEY or not value.isascii() or " " in value):
+        # The value is a secret, however bad.
+        raise _bad(KEY_VARIABLE, "…", f"{_SHORTEST_KEY} letters or more, ASCII, no spaces")
+    return value
 
 
 def _bad(variable: str, value: str, accepted: str) -> RuntimeFailure:

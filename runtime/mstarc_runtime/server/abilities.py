@@ -75,6 +75,13 @@ class Abilities:
         )
 
     @property
+    def can_converse(self) -> bool:
+        """Whether a sound alone is enough for a reply."""
+        if "audio" not in self.takes or (self.reply is None and self.sound is None):
+            return False
+        return all(kind == "audio" or entry.optional for kind, entry in self.single.items())
+
+    @property
     def routes(self) -> tuple[str, ...]:
         """The routes that can be asked."""
         can = {
@@ -83,6 +90,7 @@ class Abilities:
             "/v1/audio/transcriptions": self.can_transcribe,
             "/v1/images/generations": self.can_draw,
             "/v1/images/edits": self.can_redraw,
+            "/v1/realtime": self.can_converse,
             "/generate": True,
         }
         return tuple(route for route, is_there in can.items() if is_there)

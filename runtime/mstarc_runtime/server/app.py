@@ -13,16 +13,30 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from mstarc_runtime.errors import RuntimeFailure, did_you_mean
-from mstarc_runtime.server import chat, facts, generate, images, page, speech, transcriptions, watching
+from mstarc_runtime.server import (
+    chat,
+    facts,
+    generate,
+    images,
+    page,
+    speech,
+    transcriptions,
+    watching,
+)
 from mstarc_runtime.server.body import wrong
 from mstarc_runtime.server.calls import Call, Calls
+from mstarc_runtime.server.keys import Keys
+from mstarc_runtime.server.realtime.answer import ROUTE as REALTIME
+from mstarc_runtime.server.realtime.connection import realtime
 from mstarc_runtime.server.refusals import refusal
 from mstarc_runtime.server.service import Service
 from mstarc_runtime.server.streaming import ClientLeft
+from mstarc_runtime.server.turns import Turns
 
 Answer = Callable[[Request, Service], Awaitable[Response]]
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
@@ -78,7 +92,7 @@ class BodyLimit:
         await self._app(scope, limited if scope["type"] == "http" else receive, send)
 
 
-def app_of(service: Service, lifespan: Lifespan) -> Starlette:
+def app_of(service: Service, keys: Keys, lifespan: Lifespan) -> Starlette:
     """The application that serves a plan."""
 
     def endpoint(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
@@ -95,6 +109,9 @@ def app_of(service: Service, lifespan: Lifespan) -> Starlette:
             return await answer(request, service)
 
         return answered
+
+    async def live(socket: WebSocket) -> None:
+        await realtime(socket, service)
 
     async def failed(_: Request, failure: Exception) -> Response:
         assert isinstance(failure, RuntimeFailure)
@@ -128,9 +145,11 @@ def app_of(service: Service, lifespan: Lifespan) -> Starlette:
         routes=[
             *(Route(path, limited(answer), methods=["POST"]) for path, answer in POSTS),
             *(Route(path, endpoint(answer), methods=["GET"]) for path, answer in GETS),
+            WebSocketRoute(REALTIME, live),
         ],
         middleware=[
             Middleware(Calls, begun=service.tracing.begun, over=over, crashed=crashed),
+            Middleware(Turns, keys=keys),
             Middleware(BodyLimit, most_bytes=service.limits.body_bytes),
         ],
         exception_handlers={
@@ -153,7 +172,7 @@ def _crashed(error: Exception) -> RuntimeFailure:
 
 def _no_route(request: Request, error: HTTPException) -> dict[str, Any]:
     path = request.url.path
-    known = [route for route, _ in (*POSTS, *GETS)]
+    known = [*(route for route, _ in (*POSTS, *GETS)), REALTIME]
     said = f"`{path}` is not asked with {request.method}"
     if error.status_code == 404:
         said = f"there is no `{path}`"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mstarc_runtime.arguments import Parser, add_run_options, parse_words
+from mstarc_runtime.server.limits import add_limits
 from mstarc_runtime.supervision import Supervision
 
 
@@ -18,22 +19,12 @@ def parse_serve(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--port", type=_port, default=8000, help="0 takes a free one")
     parser.add_argument(
-        "--queue",
-        type=_count,
-        default=64,
-        metavar="N",
-        help="requests that may wait for a slot; more are answered with 429",
+        "--api-keys",
+        type=Path,
+        metavar="FILE",
+        help="TOML with a table a client; without it, and without MSTARC_API_KEY, all are let in",
     )
-    parser.add_argument(
-        "--max-body-mb", type=_size, default=64, metavar="MB", help="of a request's body"
-    )
-    parser.add_argument(
-        "--max-unread-mb",
-        type=_size,
-        default=64,
-        metavar="MB",
-        help="of an answer that its client has not taken; above it the request ends",
-    )
+    add_limits(parser)
     parser.add_argument(
         "--drain-timeout",
         type=_count,

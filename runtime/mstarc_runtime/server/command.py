@@ -23,15 +23,17 @@ from mstarc_runtime.launch import launched
 from mstarc_runtime.loader import load_placement, load_plan, usual_placement
 from mstarc_runtime.server.app import app_of
 from mstarc_runtime.server.arguments import parse_serve, supervision
+from mstarc_runtime.server.keys import read_keys
+from mstarc_runtime.server.limits import limits_of
 from mstarc_runtime.server.log import Log
 from mstarc_runtime.server.ranks_thread import RanksThread, State
-from mstarc_runtime.server.service import Limits, Service
+from mstarc_runtime.server.service import Service
 from mstarc_runtime.server.tracing import tracing_to
+from mstarc_runtime.settings import read_settings
 
 _INTERRUPTED = 130
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BACKLOG = 2048
-_MB = 1_000_000
 
 
 class _Server(uvicorn.Server):
@@ -61,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _serve(arguments: Sequence[str]) -> int:
     options = parse_serve(arguments)
     log = Log(as_json=options.log_format == "json", least=options.log_level)
+    keys = read_keys(options.api_keys, read_settings().api_key)
     plan = load_plan(options.plan)
     placement = load_placement(plan, options.placement or usual_placement(plan))
     settings = run_settings(options, plan, placement)
@@ -90,12 +93,7 @@ def _serve(arguments: Sequence[str]) -> int:
         ),
         on_change=changed,
     )
-    limits = Limits(
-        queue=options.queue,
-        body_bytes=options.max_body_mb * _MB,
-        unread_bytes=options.max_unread_mb * _MB,
-    )
-    service = Service(plan, placement, ranks, limits)
+    service = Service(plan, placement, ranks, limits_of(options))
     service.log, service.tracing = log, tracing
 
     @contextlib.asynccontextmanager
@@ -108,7 +106,7 @@ def _serve(arguments: Sequence[str]) -> int:
 
     server = _Server(
         uvicorn.Config(
-            app_of(service, lifespan),
+            app_of(service, keys, lifespan),
             log_level="warning",
             access_log=False,
             timeout_graceful_shutdown=options.drain_timeout,

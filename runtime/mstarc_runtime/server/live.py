@@ -7,7 +7,7 @@ client leaves unread is bounded: above `most_bytes` its request, and no other, e
 
 import asyncio
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -67,6 +67,7 @@ class Live:
         # The conductor's number: of the ranks' thread.
         self.number: int | None = None
         self.tokens = 0
+        self.tokens_of: Counter[str] = Counter()
         self.failure: RuntimeFailure | None = None
         self.is_over = False
         self.was_cancelled = False
@@ -101,8 +102,9 @@ class Live:
         array = np.array(value.cpu().float() if _is_bf16(value) else value)
         self._put(Value(output=output, array=array), array.nbytes)
 
-    def count_tokens(self, count: int) -> None:
+    def count_tokens(self, output: str, count: int) -> None:
         self.tokens += count
+        self.tokens_of[output] += count
 
     def finished(self) -> None:
         self._end(None)
@@ -143,6 +145,16 @@ class Live:
             self._loop.call_soon_threadsafe(self._wake)
 
     # In asyncio's thread
+
+    def end(self, failure: RuntimeFailure) -> None:
+        """Ends the request with a failure, unless it has ended; what was not taken is gone."""
+        with self._lock:
+            if self.failure is not None or self._has_ended:
+                return
+            self._events.clear()
+            self.failure = failure
+        self._give_up(self)
+        self._came.set()
 
     def _wake(self) -> None:
         with self._lock:

@@ -40,6 +40,11 @@ _FAILURES = {
     "429": "too many requests wait; Retry-After says when to ask again",
     "503": "the server is starting or ending, or a worker is lost",
 }
+_REALTIME = {
+    "summary": "live speech: a WebSocket with the events of OpenAI's realtime clients",
+    "parameters": [{"name": "model", "in": "query", "schema": {"type": "string"}}],
+    "responses": {"101": {"description": "the WebSocket"}},
+}
 
 
 def openapi(service: Service) -> dict[str, Any]:
@@ -54,8 +59,12 @@ def openapi(service: Service) -> dict[str, Any]:
         "/generate": _generate,
     }
     paths: dict[str, Any] = {
-        route: {"post": asked[route](service)} for route in service.abilities.routes
+        route: {"post": asked[route](service)}
+        for route in service.abilities.routes
+        if route in asked
     }
+    if service.abilities.can_converse:
+        paths["/v1/realtime"] = {"get": _REALTIME}
     told = {
         "/v1/models": "the model, its inputs, outputs and options",
         "/live": "whether a new server is needed",

@@ -2,12 +2,16 @@
 
 from typing import Any
 
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
+from starlette.websockets import WebSocket
 
 from mstarc_runtime.errors import RuntimeFailure
 
 _STATUS = {
     "MS9218": 404,
+    "MS9219": 413,
+    "MS9221": 401,
+    "MS9222": 408,
     "MS9301": 503,
     "MS9302": 503,
     "MS9303": 503,
@@ -23,6 +27,7 @@ _TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
     404: "not_found_error",
+    408: "timeout_error",
     413: "invalid_request_error",
     429: "rate_limit_error",
     503: "service_unavailable_error",
@@ -59,3 +64,11 @@ def refusal(
     if found in (429, 503):
         headers["Retry-After"] = str(retry_after_s or 1)
     return JSONResponse({"error": error_of(failure, found)}, found, headers)
+
+
+async def refuse_socket(socket: WebSocket, answer: Response) -> None:
+    """Refuses a WebSocket before it is accepted, with an answer where the server can send one."""
+    if "websocket.http.response" in socket.scope.get("extensions", {}):
+        await socket.send_denial_response(answer)
+    else:
+        await socket.close()

@@ -10,7 +10,6 @@ import json
 import math
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mstarc_runtime.conductor import Conductor
@@ -20,7 +19,9 @@ from mstarc_runtime.loader import LoadedPlan, PlacementFacts
 from mstarc_runtime.messages import Told
 from mstarc_runtime.request import PreparedRequest
 from mstarc_runtime.server.abilities import abilities_of
+from mstarc_runtime.server.admission import Admission
 from mstarc_runtime.server.followed import Followed
+from mstarc_runtime.server.limits import Limits
 from mstarc_runtime.server.live import Event, Live
 from mstarc_runtime.server.log import Log
 from mstarc_runtime.server.metrics import Metrics
@@ -28,6 +29,7 @@ from mstarc_runtime.server.page import page_files
 from mstarc_runtime.server.ranks_thread import RanksThread
 from mstarc_runtime.server.tracing import NoTracing, Tracing
 from mstarc_runtime.server.watching import Watch
+from mstarc_schedule.fairness import Turn
 
 _ASK_S = 2.0
 _LOOK_S = 0.01
@@ -37,15 +39,6 @@ _STUCK_S = 600.0
 _LATELY_S = 0.2
 # How much the last request's time weighs in what the next one is told to wait.
 _WEIGHT = 0.2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """`queue` requests wait at most. Bytes of a request's body, and of an answer left unread."""
-
-    queue: int
-    body_bytes: int
-    unread_bytes: int
 
 
 class Service:
@@ -65,6 +58,7 @@ class Service:
         self.page = page_files(plan.folder)
         self.is_draining = False
         self.began_s = time.time()
+        self._admission = Admission(limits, placement.max_requests)
         self._ranks = ranks
         self._taken: dict[Live, Followed] = {}
         self._usual_s = 1.0
@@ -87,21 +81,17 @@ class Service:
         self.check_ready()
         for one in prepared:
             one.admit(self.plan)
-        if self.taken + len(prepared) > self.placement.max_requests + self.limits.queue:
-            raise RuntimeFailure(
-                "MS9310",
-                f"{self.taken} requests run or wait already",
-                helps=[f"try again in {self.retry_after_s} s"],
-            )
-        return [self._take(one, route) for one in prepared]
+        turn, due_s = self._admission.check(len(prepared), self.retry_after_s)
+        return [self._take(one, route, turn, due_s) for one in prepared]
 
-    def _take(self, prepared: PreparedRequest, route: str) -> Live:
+    def _take(self, prepared: PreparedRequest, route: str, turn: Turn, due_s: float | None) -> Live:
         live = Live(
             asyncio.get_running_loop(),
             most_bytes=self.limits.unread_bytes,
             give_up=self.cancel,
             on_over=self._over,
         )
+        self._admission.took(live, turn, due_s)
         followed = self._taken[live] = Followed(route=route, live=live)
         followed.times.is_traced = self.tracing.wants(followed.call)
         if followed.call is not None:
@@ -111,7 +101,11 @@ class Service:
         def start(conductor: Conductor) -> None:
             try:
                 live.number = conductor.submit(
-                    prepared, live, on_tokens=live.count_tokens, times=followed.times
+                    prepared,
+                    live,
+                    on_tokens=live.count_tokens,
+                    times=followed.times,
+                    turn=turn,
                 )
             except RuntimeFailure as failure:
                 live.failed(failure)
@@ -153,6 +147,7 @@ class Service:
 
     def _over(self, live: Live) -> None:
         taken = self._taken.pop(live)
+        self._admission.over(live)
         taken.ended_s = time.monotonic()
         self.metrics.over(taken)
         self.tracing.request_over(taken)

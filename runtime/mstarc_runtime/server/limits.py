@@ -1,0 +1,78 @@
+"""What a server lets in, and the words of `mstarc serve` that say so."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from mstarc_runtime.media.limits import MediaLimits
+
+_MB: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """`queue` requests of a key wait at most. Bytes of a request's body, and of an answer left
+    unread. A request that says nothing else has `deadline_s` seconds, if there is a number."""
+
+    queue: int
+    body_bytes: int
+    unread_bytes: int
+    deadline_s: float | None = None
+    media: MediaLimits = field(default_factory=MediaLimits)
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """The options of limits, each with what it is by default."""
+    usual = MediaLimits()
+    limits: tuple[tuple[str, int, str, str], ...] = (
+        ("queue", 64, "N", "requests of a key that may wait for a slot; more are answered 429"),
+        ("deadline", 0, "SECONDS", "what a request has from its coming to its end; 0: no end"),
+        ("max-body-mb", 64, "MB", "of a request's body"),
+        ("max-unread-mb", 64, "MB", "of an answer not taken; above it the request ends"),
+        ("max-sound", int(usual.sound_s), "SECONDS", "of one sound"),
+        ("max-film", int(usual.film_s), "SECONDS", "of one film"),
+        ("max-film-frames", usual.film_frames, "N", "of one film"),
+        ("max-picture-mp", usual.picture_pixels // _MB, "MP", "a picture's, or frame's, pixels"),
+        ("media-memory-mb", usual.memory_bytes // _MB, "MB", "for reading one of them"),
+        ("media-cpu", usual.cpu_s, "SECONDS", "of processor time for reading one of them"),
+        ("media-processes", 2, "N", "that read them"),
+    )
+    for name, default, unit, said in limits:
+        least = 0 if name in ("queue", "deadline") else 1
+        parser.add_argument(
+            f"--{name}", type=_at_least(least), default=default, metavar=unit, help=said
+        )
+
+
+def limits_of(options: argparse.Namespace) -> Limits:
+    """The limits that the words say."""
+    return Limits(
+        queue=options.queue,
+        body_bytes=options.max_body_mb * _MB,
+        unread_bytes=options.max_unread_mb * _MB,
+        deadline_s=options.deadline or None,
+        media=MediaLimits(
+            sound_s=options.max_sound,
+            picture_pixels=options.max_picture_mp * _MB,
+            film_s=options.max_film,
+            film_frames=options.max_film_frames,
+            memory_bytes=options.media_memory_mb * _MB,
+            cpu_s=options.media_cpu,
+        ),
+    )
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    """A reader of whole numbers that are not less than `least`."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"`{text}` is not a whole number") from error
+        if number < least:
+            raise argparse.ArgumentTypeError(f"`{text}` is less than {least}")
+        return number
+
+    return read
