@@ -68,9 +68,13 @@ class Stop(msgspec.Struct, tag="stop", array_like=True, frozen=True):
 
 
 class Tell(msgspec.Struct, tag="tell", array_like=True, frozen=True):
-    """Say what you have run since you began, and hand over the trace if one is kept."""
+    """Say what you have run since you began, and hand over the trace if one is kept.
+
+    For `watch_s` seconds it is told again before steps that may be long.
+    """
 
     with_trace: bool
+    watch_s: float = 0.0
 
 
 class Tally(msgspec.Struct, array_like=True):

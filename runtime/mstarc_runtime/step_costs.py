@@ -86,6 +86,7 @@ class StepCosts:
 
 def now_of(worker: "Worker") -> dict[str, Any]:
     """What a rank has done so far and where its requests are, for whoever watches."""
+    moves = worker.preempter.moves
     return {
         "steps": {
             station.step.name: _step(station.step, worker.costs.by_step.get(station.step.id))
@@ -96,7 +97,11 @@ def now_of(worker: "Worker") -> dict[str, Any]:
             for station in worker.scheduler.stations
             if (rows := _rows(worker, station))
         },
-        "counts": {},
+        "counts": {
+            "kv_preemptions": moves.set_aside,
+            "kv_pages_set_aside": moves.pages_out,
+            "kv_pages_brought_back": moves.pages_in,
+        },
     }
 
 

@@ -9,11 +9,9 @@ Start with `turn`. Not here: how a step runs (stepping), who waits where (schedu
 means for streams between ranks (courier).
 """
 
-import json
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, is_dataclass
 from typing import Any, cast
 
 import torch
@@ -45,16 +43,16 @@ from mstarc_runtime.messages import (
     Stop,
     Succeeded,
     Tell,
-    Told,
 )
 from mstarc_runtime.moves import Mover
 from mstarc_runtime.plan_api import Builder, DeviceStep, HostStep
 from mstarc_runtime.preempting import Preempter
 from mstarc_runtime.routing import Router
 from mstarc_runtime.scheduler import Scheduler
-from mstarc_runtime.step_costs import StepCosts, now_of
+from mstarc_runtime.step_costs import StepCosts
 from mstarc_runtime.step_failures import describe
 from mstarc_runtime.stepping import Stepper
+from mstarc_runtime.telling import Teller
 from mstarc_runtime.trace import HostTrace
 from mstarc_runtime.transport.mailbox import CONDUCTOR, Mailbox, Parcel
 from mstarc_runtime.visits import Visits
@@ -90,6 +88,7 @@ class Worker:
         self.executor = executor
         self.coverage = Coverage()
         self.costs = StepCosts(is_device_here=device.type == "cpu")
+        self.teller = Teller(self)
         # Seconds that parts of its start took, by name.
         self.start_s: dict[str, float] = {}
         self.trace: HostTrace | None = None
@@ -146,6 +145,8 @@ class Worker:
         if station is not None:
             if trace is not None:
                 trace.phase("receive")
+            if self.teller.is_watched:
+                self.teller.again()
             self.stepper.run(station)
             did = True
         elif self.stepper.flights.count:
@@ -280,8 +281,8 @@ class Worker:
                     self.router.leave(slot, machine)
             case Release(slot=slot, request=request):
                 self._end(slot, request)
-            case Tell(with_trace=with_trace):
-                self._tell(with_trace)
+            case Tell():
+                self.teller.answer(parcel.message)
             case Succeeded(process=process, successor=successor):
                 self.mailbox.succeed(process, successor)
             case Stop():
@@ -293,13 +294,6 @@ class Worker:
                 self.groups.handle(parcel)
             case other:
                 raise AssertionError(f"a rank got a message of a conductor: {other}")
-
-    def _tell(self, with_trace: bool) -> None:
-        held = json.dumps(self.snapshot(), default=_plain)
-        now = json.dumps(now_of(self))
-        told = Told(self.plan.process, self.coverage.so_far(), self.start_s, held, now)
-        spans = self.trace.all_spans() if with_trace and self.trace is not None else []
-        self.mailbox.send(CONDUCTOR, told, (json.dumps(spans).encode(),))
 
     def _handle_for_slot(self, parcel: Parcel) -> None:
         slot, request = self.courier.addressee(parcel.message)
@@ -398,10 +392,3 @@ class Worker:
             ),
             None,
         )
-
-
-def _plain(count: Any) -> Any:
-    """What JSON does not know in a snapshot: a record of counts, or a count of numpy's."""
-    if is_dataclass(count) and not isinstance(count, type):
-        return asdict(count)
-    return int(count)

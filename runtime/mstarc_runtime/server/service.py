@@ -255,7 +255,7 @@ class Service:
             return {}
 
         def ask(conductor: Conductor) -> int:
-            conductor.ask(with_trace=False)
+            conductor.ask(with_trace=False, watch_s=self.watch.lasts_s)
             return len(conductor.there)
 
         def told(conductor: Conductor) -> dict[int, tuple[Told, Frame]]:

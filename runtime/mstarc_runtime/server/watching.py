@@ -25,6 +25,8 @@ ROUTE: Final = "/debug/live"
 _EVERY_S = 0.15
 # A worker that has not answered for so long is called silent.
 _SILENT_S = 2.0
+# For how long workers tell of themselves after somebody has looked.
+_LASTS_S = 1.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,13 +55,19 @@ class Watch:
         self._service = service
         self._seen = Seen()
         self._number = 0
-        self._made_s = float("-inf")
+        self._made_s = self._looked_s = float("-inf")
         self._frame: dict[str, Any] = {}
         self._making: asyncio.Task[dict[str, Any]] | None = None
 
+    @property
+    def lasts_s(self) -> float:
+        """For how long workers are to tell of themselves: 0 where nobody watches."""
+        return _LASTS_S if time.monotonic() - self._looked_s < _LASTS_S else 0.0
+
     async def frame(self) -> dict[str, Any]:
         """How all is now, or was a moment ago."""
-        if time.monotonic() - self._made_s < _EVERY_S:
+        self._looked_s = time.monotonic()
+        if self._looked_s - self._made_s < _EVERY_S:
             return self._frame
         if self._making is None or self._making.done():
             self._making = asyncio.create_task(self._make())

@@ -89,7 +89,7 @@ class WorkerMetrics(Collector):
                 family = counted.get(name)
                 if family is None:
                     family = counted[name] = CounterMetricFamily(
-                        f"mstarc_{name}", _COUNTS.get(name, name), labels=["process"]
+                        f"mstarc_{name}", _COUNTS[name], labels=["process"]
                     )
                 family.add_metric([str(process)], count)
         yield from (used, free, starved, *counted.values())
@@ -149,8 +149,9 @@ class WorkerMetrics(Collector):
 
 
 _COUNTS: Mapping[str, str] = {
-    "kv_preemptions": "Requests whose pages were taken for others",
-    "kv_evictions": "Pages of shared beginnings that were given up for others",
+    "kv_preemptions": "Contexts of requests that gave their pages to older requests",
+    "kv_pages_set_aside": "Pages that went to host memory for that",
+    "kv_pages_brought_back": "Pages that came back from there",
 }
 
 

@@ -5,6 +5,8 @@ import { preview } from "./composer.js";
 import { make, seconds, tell } from "./make.js";
 import { Sound } from "./sound.js";
 
+// The output that OpenAI's routes take for what was heard, too.
+const HEARD = "transcript";
 const spaced = (name) => name.replaceAll("_", " ");
 
 /* One question with its answer. */
@@ -18,8 +20,9 @@ export class Turn {
     this.wait = make("span", { className: "meta dots" }, "working ");
     this.answer = make("div", { className: "bubble answered", "aria-busy": "true" }, this.wait);
     this.meta = make("span", { className: "meta" });
+    this.question = make("div", { className: "bubble asked" }, ...shown.map(asked));
     this.element = make("article", { className: "turn", "aria-label": "a question and its answer" },
-      make("div", { className: "bubble asked" }, ...shown.map(asked)), this.answer);
+      this.question, this.answer);
     log.append(this.element);
     this.show();
   }
@@ -27,10 +30,8 @@ export class Turn {
   /* An event of the server. */
   take(event) {
     if (!event.output) return;
-    if (!this.first) {
-      this.first = (performance.now() - this.began) / 1000;
-      this.wait.remove();
-    }
+    this.first ??= (performance.now() - this.began) / 1000;
+    if (event.output !== HEARD) this.wait.remove();
     if (event.text !== undefined) this.text(event);
     else if (event.audio !== undefined) this.sound(event);
     else this.value(event);
@@ -40,13 +41,19 @@ export class Turn {
   text({ output, text }) {
     let place = this.texts.get(output);
     if (!place) {
-      const few = [...this.outputs.values()].filter((each) => each.type === "text").length < 2;
       place = make("p", { className: "text" });
       this.texts.set(output, place);
-      const label = few ? null : make("span", { className: "label" }, spaced(output));
-      this.answer.append(make("div", {}, label, place));
+      // What was heard is about the question.
+      if (output === HEARD) this.question.append(make("div", {}, labelled("heard"), place));
+      else this.answer.append(make("div", {}, this.isAlone(output) ? null : labelled(output), place));
     }
     place.append(text);
+  }
+
+  /* Whether no other text of the answer needs to be told from it. */
+  isAlone(name) {
+    const others = [...this.outputs.values()].filter((each) => each.type === "text" && each.name !== HEARD);
+    return others.length < 2 && others[0]?.name === name;
   }
 
   sound({ output, audio, rate }) {
@@ -61,9 +68,7 @@ export class Turn {
   }
 
   value({ output, value }) {
-    const label = make("span", { className: "label" }, spaced(output));
-    const place = make("div", { className: "sound" }, label, ...shownValue(output, value));
-    this.answer.append(place);
+    this.answer.append(make("div", { className: "sound" }, labelled(output), ...shownValue(output, value)));
   }
 
   /* The whole answer has come; `number` is the server's. */
@@ -96,13 +101,17 @@ export class Turn {
 
   /* The text of the answer that is the reply: not what was heard. */
   get reply() {
-    const name = [...this.texts.keys()].find((output) => output !== "transcript");
+    const name = [...this.texts.keys()].find((output) => output !== HEARD);
     return name === undefined ? "" : this.texts.get(name).textContent;
   }
 
   show() {
     this.log.scrollTop = this.log.scrollHeight;
   }
+}
+
+function labelled(name) {
+  return make("span", { className: "label" }, spaced(name));
 }
 
 function asked(part) {

@@ -20,14 +20,17 @@ export class Graph {
   constructor(place, text, placement) {
     this.root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
     this.place = place;
-    const drawing = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
+    // Its style goes another way: a page of this policy runs none that stands in a document.
+    let style = "";
+    const bare = text.replace(/<style>([^]*?)<\/style>/, (_, rules) => ((style = rules), ""));
+    const drawing = new DOMParser().parseFromString(bare, "image/svg+xml").documentElement;
     this.sheet = new CSSStyleSheet();
-    this.sheet.replaceSync(drawing.querySelector("style")?.textContent ?? "");
+    this.sheet.replaceSync(style);
     const added = new CSSStyleSheet();
     added.replaceSync(ADDED);
     this.root.adoptedStyleSheets = [this.sheet, added];
-    drawing.querySelector("style")?.remove();
     this.svg = document.importNode(drawing, true);
+    this.svg.querySelector(".ground")?.remove();
     const own = `[data-placement="${CSS.escape(placement)}"]`;
     const bands = [...this.svg.querySelectorAll(`.band${own}`)].map(boxOf);
     this.isThere = bands.length > 0;
@@ -35,8 +38,9 @@ export class Graph {
     if (!this.isThere) return;
     const top = Math.min(...bands.map((band) => band.y)) - 10;
     const bottom = Math.max(...bands.map((band) => band.y + band.height)) + 10;
-    const [, , width] = this.svg.getAttribute("viewBox").split(" ").map(Number);
-    this.svg.setAttribute("viewBox", `0 ${top} ${width} ${bottom - top}`);
+    const left = Math.min(...bands.map((band) => band.x)) - 10;
+    const right = Math.max(...bands.map((band) => band.x + band.width)) + 10;
+    this.svg.setAttribute("viewBox", `${left} ${top} ${right - left} ${bottom - top}`);
     this.svg.removeAttribute("width");
     this.svg.removeAttribute("height");
     this.calls = new Map();
@@ -90,7 +94,7 @@ export class Graph {
 
   rate(rect, more) {
     const { x, y, width } = boxOf(rect);
-    return word(`×${more}`, x + width - 4, y + 12, "rate", "end");
+    return word(`×${more}`, x + width, y - 4, "rate halo", "end");
   }
 
   tokens(rect, rows, yours) {

@@ -90,14 +90,15 @@ async function send() {
 
 async function answer(turn, body) {
   page.leave = new AbortController();
+  // Named here, so that the request is known as ours before it is answered.
+  const id = newId();
+  ids.add(id);
   const response = await ask("generate", {
     method: "POST",
-    headers: { "content-type": "application/json" },
+    headers: { "content-type": "application/json", "x-request-id": id },
     body: JSON.stringify(body),
     signal: page.leave.signal,
   });
-  const id = response.headers.get("x-request-id");
-  ids.add(id);
   let isWhole = false;
   for await (const event of events(response)) {
     if (event === "[DONE]") isWhole = true;
@@ -108,6 +109,11 @@ async function answer(turn, body) {
   turn.end(numberOf.get(id) ?? null);
   page.composer.parts?.remember(turn.reply);
   $("forget").hidden = !page.composer.parts?.before.length;
+}
+
+function newId() {
+  const parts = crypto.getRandomValues(new Uint8Array(16));
+  return [...parts].map((part) => part.toString(16).padStart(2, "0")).join("");
 }
 
 function busy(is) {
@@ -151,7 +157,7 @@ function show(frame, ranks) {
   if (totals.failed) parts.push(`${totals.failed} failed`);
   if (totals.cancelled) parts.push(`${totals.cancelled} cancelled`);
   if (totals.refused) parts.push(`${totals.refused} refused`);
-  if (totals.underruns) parts.push(`${totals.underruns} gaps in sound`);
+  if (totals.underruns) parts.push(`${totals.underruns} ${totals.underruns === 1 ? "gap" : "gaps"} in sound`);
   $("totals").textContent = parts.join(" · ");
   page.graph?.show(frame, yours);
   ranks.show(frame);
@@ -181,14 +187,25 @@ async function watch() {
 
 // The beginning
 
+function hint(inputs) {
+  const types = inputs.map((input) => input.type).join(" ");
+  const ways = [];
+  if (types.includes("audio")) ways.push("record a question, or choose a sound");
+  if (types.includes("text")) ways.push("write");
+  if (types.includes("image")) ways.push("drop a picture");
+  if (types.includes("video")) ways.push("drop a film");
+  if (types.includes("tensor")) ways.push("give numbers");
+  const said = ways.length > 1 ? `${ways.slice(0, -1).join(", ")} and ${ways.at(-1)}` : ways.join("");
+  return `${said[0].toUpperCase()}${said.slice(1)}. It goes to this server and nowhere else.`;
+}
+
 async function begin() {
   const { data } = await json("v1/models");
   const model = (page.model = data[0]);
   document.title = `${model.id} · mstarc`;
   $("model").textContent = model.id;
   $("facts").textContent = `on ${model.placement}, ${model.max_requests} at once`;
-  const kinds = model.inputs.map((input) => `${input.name.replaceAll("_", " ")}: ${input.type.replace(/\(\d+\)/, "")}`);
-  $("hint").textContent = `It takes ${kinds.join("; ")}. Nothing leaves this server.`;
+  $("hint").textContent = hint(model.inputs);
   page.composer = new Composer($("inputs"), model.inputs, send);
   page.options = new Options($("option-list"), model.options, (count) => {
     $("changed").textContent = count ? `(${count} changed)` : "";

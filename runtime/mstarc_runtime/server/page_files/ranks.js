@@ -42,9 +42,10 @@ class Card {
   show(worker, frame) {
     const before = this.before;
     this.before = { worker, time: frame.time_s };
-    this.state.textContent = worker.answers ? "answers" : frame.state === "starting" ? "starting" : "silent";
-    this.state.className = `pill ${worker.answers ? "ready" : frame.state === "starting" ? "" : "lost"}`;
-    this.element.classList.toggle("silent", !worker.answers && frame.state !== "starting");
+    const how = worker.answers ? "answers" : frame.state === "ready" && frame.requests.length ? "busy" : frame.state;
+    this.state.textContent = how === "ready" ? "silent" : how;
+    this.state.className = `pill ${how === "answers" ? "ready" : how === "busy" || how === "starting" ? "" : "lost"}`;
+    this.element.classList.toggle("silent", this.state.classList.contains("lost"));
     if (before) this.ran(worker, before, frame.time_s - before.time);
     const nodes = Object.entries(worker.pages);
     if (this.pages.children.length !== nodes.length) {
@@ -78,6 +79,8 @@ class Card {
     this.facts.textContent = `${Math.round(this.rates.at(-1))} steps/s${each}; ${all} so far`;
     const { context, width, height } = sharp(this.line);
     const most = Math.max(10, ...this.rates);
+    context.fillStyle = colour("line");
+    context.fillRect(0, height - 1, width, 1);
     context.fillStyle = colour("accent");
     const wide = width / HISTORY;
     this.rates.forEach((rate, index) => {
