@@ -22,7 +22,7 @@ from mstarc_runtime.engine.kv_cache import BackendMaker
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.live import RankPlan
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts, load_rank
-from mstarc_runtime.plan_api import DeviceStep, Step
+from mstarc_runtime.plan_api import Again, DeviceStep, Step
 from mstarc_runtime.trace import HostTrace, TracedExecutor
 from mstarc_runtime.transport.collectives import ProcessGroup
 from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK, Mailbox
@@ -71,6 +71,7 @@ class Extras:
     executor: Executor | None = None
     attention: BackendMaker | None = None
     dtype: torch.dtype | None = None
+    stretch: int | None = None
 
 
 def make_worker(
@@ -94,6 +95,8 @@ def make_worker(
     rank_class, planned = load_rank(plan, placement.name, facts.module)
     steps = with_buckets(planned, settings.buckets, placement.max_requests)
     steps = outside_regions(steps, settings.eager)
+    if extras.stretch is not None:
+        steps = with_stretch(steps, extras.stretch)
     usual = choices_on(device)
     executor = extras.executor or usual.executor
     trace = HostTrace() if settings.trace else None
@@ -178,6 +181,18 @@ def with_buckets(
     return tuple(
         replace(step, buckets=sizes)
         if isinstance(step, DeviceStep) and step.region is not None and len(step.buckets) > 1
+        else step
+        for step in steps
+    )
+
+
+def with_stretch(steps: Sequence[Step], stretch: int) -> Sequence[Step]:
+    """The steps, those that run several passes at a look of the host with so many."""
+    return tuple(
+        replace(step, stretch=stretch)
+        if isinstance(step, DeviceStep)
+        and isinstance(step.then, Again)
+        and (step.then.first, step.rows) == (step.id, "one")
         else step
         for step in steps
     )

@@ -5,16 +5,24 @@ to the conductor with everything that the step emitted, items for other ranks. A
 without a look at a single row.
 """
 
-from typing import TYPE_CHECKING, Any, assert_never
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.dtypes import dtype_name
-from mstarc_runtime.engine.effects import Collected, Emitted, HandedOver, Reset, Sent, SentPacked
+from mstarc_runtime.engine.effects import (
+    Collected,
+    Effect,
+    Emitted,
+    HandedOver,
+    Reset,
+    Sent,
+    SentPacked,
+)
 from mstarc_runtime.engine.job import Job
 from mstarc_runtime.frames import pack_value, tensor_frame
 from mstarc_runtime.messages import HostOutput, OutputPart, StepOutput
@@ -30,42 +38,55 @@ if TYPE_CHECKING:
 Flags = NDArray[np.bool_]
 
 
+class Landed(Protocol):
+    """What has come back of a step: its batch, or one of the passes of a stretch."""
+
+    @property
+    def effects(self) -> Sequence[Effect]: ...
+
+    @property
+    def slot_list(self) -> list[int]: ...
+
+    def on_host(self, value: Tensor) -> Tensor: ...
+
+    def output_frames(self) -> list[bytes]: ...
+
+
 class Landing:
     """Lands the steps of one rank."""
 
     def __init__(self, worker: "Worker") -> None:
         self._worker = worker
 
-    def land_calm(self, group: Group, batch: StepBatch) -> bool:
-        """Every row has sent, emitted and appended all that it could.
+    def land_calm(self, group: Group, batch: Landed, slots: Slots, passes: int = 1) -> bool:
+        """Every row has sent, emitted and appended all that it could, in so many passes.
 
         Returns whether the streams have room for another such step.
         """
-        slots = group.slots
         has_room, has_output = True, False
         for effect in batch.effects:
             if type(effect) is Sent:
                 target = effect.target
                 assert isinstance(target, Ring)
-                portions = group.portions.get(effect.count)
+                portions = group.portions.get(effect.count * passes)
                 if portions is None:
-                    portions = self._portions(group, effect.count)
+                    portions = self._portions(group, effect.count * passes)
                 has_room = target.landed_each(portions, effect.count) and has_room
             elif type(effect) is Emitted:
                 has_output = True
             elif type(effect) is HandedOver:
                 self._hand_over(effect, slots, None)
             elif type(effect) is Collected:
-                effect.target.landed_all(slots, 1)
+                effect.target.landed_all(slots, passes)
             else:
                 raise AssertionError(f"{effect} in a calm step")
         if not has_output:
             return has_room
-        if group.message is None:
-            group.message = self._message(
-                [_part(e, batch.slot_list) for e in batch.effects if type(e) is Emitted]
-            )
-        self._worker.mailbox.send(CONDUCTOR, group.message, batch.output_frames())
+        message = group.messages.get(passes)
+        if message is None:
+            parts = [_part(e, batch.slot_list) for e in batch.effects if type(e) is Emitted]
+            message = group.messages[passes] = self._message(parts * passes)
+        self._worker.mailbox.send(CONDUCTOR, message, batch.output_frames())
         return has_room
 
     def _portions(self, group: Group, count: int) -> NDArray[np.int64]:
@@ -74,28 +95,34 @@ class Landing:
         group.portions[count] = made
         return made
 
-    def land(self, batch: StepBatch, flags: Flags, slots: Slots) -> None:
-        """Row by row where rows differ. `flags` [size, COLUMNS] are those of `slots` [size]."""
+    def land(
+        self, batch: Landed, flags: Flags, slots: Slots, ran: NDArray[np.bool_] | None = None
+    ) -> None:
+        """Row by row where rows differ. `flags` [size, COLUMNS] are those of `slots` [size].
+
+        `ran` [size]: which of them took part, where not all did.
+        """
+        if ran is not None and ran.all():
+            ran = None
         parts: list[OutputPart] = []
         frames: list[bytes] = []
         for effect in batch.effects:
             match effect:
                 case Sent():
-                    self._land_sent(batch, effect, flags, slots)
+                    self._land_sent(batch, effect, slots, flags, _rows(effect, flags, ran))
                 case SentPacked():
                     self._land_packed(batch, effect, slots)
                 case Emitted():
-                    rows = None if effect.where is None else flags[:, effect.where]
+                    rows = _rows(effect, flags, ran)
                     part, frame = _emitted(effect, batch.on_host(effect.value), slots, rows)
                     if part is not None:
                         parts.append(part)
                         frames.append(frame)
                 case HandedOver():
-                    rows = None if effect.where is None else flags[:, effect.where]
-                    self._hand_over(effect, slots, rows)
+                    self._hand_over(effect, slots, _rows(effect, flags, ran))
                 case Collected():
-                    chosen = slots if effect.where is None else slots[flags[:, effect.where]]
-                    effect.target.landed_all(chosen, 1)
+                    rows = _rows(effect, flags, ran)
+                    effect.target.landed_all(slots if rows is None else slots[rows], 1)
                 case Reset():
                     effect.target.landed_reset(slots)
                 case _:
@@ -120,8 +147,14 @@ class Landing:
             if rows is None or rows[row]:
                 self._emit(slot, effect.output, effect.values[row])
 
-    def _land_sent(self, batch: StepBatch, effect: Sent, flags: Flags, slots: Slots) -> None:
-        rows = None if effect.where is None else flags[:, effect.where]
+    def _land_sent(
+        self,
+        batch: Landed,
+        effect: Sent,
+        slots: Slots,
+        flags: Flags,
+        rows: NDArray[np.bool_] | None,
+    ) -> None:
         ends: NDArray[np.bool_] | None = None
         if effect.marks is not None:
             ends = batch.on_host(effect.marks)[: slots.size].numpy()
@@ -141,7 +174,7 @@ class Landing:
         else:
             target.landed(slots[rows], effect.count, None if ends is None else ends[rows])
 
-    def _land_packed(self, batch: StepBatch, effect: SentPacked, slots: Slots) -> None:
+    def _land_packed(self, batch: Landed, effect: SentPacked, slots: Slots) -> None:
         target = effect.target
         values = None if effect.values is None else batch.on_host(effect.values).clone()
         marks = None if effect.marks is None else batch.on_host(effect.marks).numpy().copy()
@@ -159,6 +192,16 @@ class Landing:
 
     def _message(self, parts: list[OutputPart]) -> StepOutput:
         return StepOutput(self._worker.plan.rank, tuple(parts))
+
+
+def _rows(
+    effect: Sent | Emitted | HandedOver | Collected, flags: Flags, ran: NDArray[np.bool_] | None
+) -> NDArray[np.bool_] | None:
+    """Whose effect it was: rows that its mask names, of those that took part; None is all."""
+    if effect.where is None:
+        return ran
+    rows: NDArray[np.bool_] = flags[:, effect.where]
+    return rows if ran is None else rows & ran
 
 
 def _frame(value: Tensor, size: int) -> bytes:

@@ -83,6 +83,8 @@ class DeviceStep:
     fails the request. `sends` gives (stream, most items a row and step). `passes` names loops whose
     pass number the step asks for.
 
+    `stretch`: a step that comes back to itself may run so often before the host looks.
+
     A step without nodes only tests, sends, emits and copies. `buckets` () is any batch; a step
     with a result whose size only the run, or an option, knows has the one bucket 1.
     """
@@ -95,6 +97,7 @@ class DeviceStep:
     rows: Literal["one", "packed", "shaped"]
     region: str | None = None
     buckets: tuple[int, ...] = ()
+    stretch: int = 1
     reads: tuple[str, ...] = ()
     cut: Cut | None = None
     pulls: tuple[str, ...] = ()

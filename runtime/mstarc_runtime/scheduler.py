@@ -8,6 +8,7 @@ stream, *starved* of cache pages, or stepping in a resident *group*. Decisions a
 from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,24 +28,32 @@ class Group:
     """Requests that step together, pass after pass of one loop.
 
     `calm` counts the steps that need no look at any single request, as far as is known at
-    `generation`; the first that does is prepared by settling the group anew. `portions[i]` is 1 for
-    the group's slots. `message` is what its last calm step sent: the next one sends it again with
-    other frames.
+    `generation`; the first that does is prepared by settling the group anew. `left` counts the
+    passes that each of them may still make. `portions[count]` is the count for the group's slots.
+    `messages[passes]` is what so many calm passes sent: the next ones send it again with other
+    frames.
     """
 
     slots: Slots
     calm: int = 0
+    left: int = 0
     generation: int = -1
     batch: StepBatch | None = None
-    message: StepOutput | None = None
+    messages: dict[int, StepOutput] = field(default_factory=dict)
     portions: dict[int, NDArray[np.int64]] = field(default_factory=dict)
 
     def become(self, slots: Slots) -> None:
         """Other rows: what was known of the old ones is forgotten."""
         self.slots = slots
         self.calm = 0
-        self.message = None
+        self.left = 0
+        self.messages = {}
         self.portions = {}
+
+    def passed(self, passes: int, *, has_room: bool) -> None:
+        """Calm passes have landed; whether streams have room for one more."""
+        self.left -= passes
+        self.calm = self.calm - passes if has_room else 0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -68,8 +77,10 @@ class Station:
     # The values whose shapes decide who may run together, once a first run has told.
     shaped_by: tuple[str, ...] | None = None
     packed_by: tuple[str, ...] | None = None
-    # Its last run is under way: see `flights`.
+    # It takes no more before something of it has landed: see `flights`.
     is_away: bool = False
+    # Stretches of its group that are under way, the first one first: see `stretches`.
+    away: list[Any] = field(default_factory=list)
 
     @property
     def nodes(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ and how long host code took in its pool.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -63,10 +63,10 @@ class StepCosts:
         executor.run(rank, batch)
         self._away_ns += time.perf_counter_ns() - begun
 
-    def wait(self, batch: StepBatch) -> None:
-        """Waits for what a batch has read back."""
+    def wait(self, wait: Callable[[], object]) -> None:
+        """Waits for the device."""
         begun = time.perf_counter_ns()
-        batch.end_read_back()
+        wait()
         self._away_ns += time.perf_counter_ns() - begun
 
     def job(self, step: int, spent_ns: int) -> None:

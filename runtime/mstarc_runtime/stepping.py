@@ -1,8 +1,7 @@
 """Runs a station: picks its rows, prepares and launches the step, hands the rest to landing.
 
-Two ways in. A *group* of requests that come back pass after pass stays as it is until something
-happens: while it is calm, a step costs the host the same for any number of rows. All other steps
-take the rows that are ready, run once and let them go.
+Two ways in. Requests that come back pass after pass are a *group* (`group_stepping`). All other
+steps take the rows that are ready, run once and let them go.
 
 Not here: which of the ready rows run together, and what they read (`choosing`); what becomes of a
 batch that fails (`row_by_row`).
@@ -17,7 +16,9 @@ from mstarc_runtime.ahead import Ahead
 from mstarc_runtime.choosing import RowChooser
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.kv_cache import KVEngine
+from mstarc_runtime.engine.pass_log import PassLog
 from mstarc_runtime.flights import Flight, Flights
+from mstarc_runtime.group_stepping import GroupStepper
 from mstarc_runtime.grouping import GroupLost
 from mstarc_runtime.host_stepping import HostStepper, Targets
 from mstarc_runtime.kvcache.errors import ContextError, OutOfPages
@@ -27,6 +28,7 @@ from mstarc_runtime.row_by_row import RowByRow
 from mstarc_runtime.scheduler import Group, Station
 from mstarc_runtime.streaming.outbox import Outbox
 from mstarc_runtime.streaming.ring import Ring
+from mstarc_runtime.stretches import Stretch
 from mstarc_schedule.batching import bucket_of
 
 if TYPE_CHECKING:
@@ -44,7 +46,8 @@ class Stepper:
         self.landing = Landing(worker)
         self._host = HostStepper(worker, self.targets, self.landing)
         self.ahead = Ahead(self, is_used=worker.device.type != "cpu")
-        self.flights = Flights(worker.plan.steps, worker.device)
+        self.flights = Flights(worker.plan.steps, worker.device, lambda: worker.generation)
+        self.groups = GroupStepper(self, worker)
         self.chooser = RowChooser(worker, self.targets)
         self._row_by_row = RowByRow(self, worker)
 
@@ -53,141 +56,22 @@ class Stepper:
             self._host.run(station, station.step)
         elif station.is_resident:
             with self.flights.queue(station.step):
-                self._run_group(station, station.step)
+                self.groups.run(station, station.step)
         else:
             self.ahead.make_way(station.step.nodes)
             self._run_ready(station, station.step)
 
-    # A resident group
-
-    def _run_group(self, station: Station, step: DeviceStep) -> None:
-        worker = self._worker
-        group = (
-            station.next_group() if len(station.groups) != 1 or station.ready else station.groups[0]
-        )
-        batch = group.batch
-        if not self.ahead.is_for(group):
-            # Before the batch is bound to other rows: groups of a size share it.
-            self.ahead.make_way(step.nodes)
-        if (
-            group.calm <= 0
-            or group.generation != worker.generation
-            or batch is None
-            or (station.ready and group.slots.size < station.most)
-        ):
-            self.ahead.give_back()
-            batch = self._settle(station, step, group)
-            if batch is None:
-                return
-        else:
-            # Another group may have had the batch since.
-            batch.bind(group.slots)
-            batch.allow_all()
-        if not self.ahead.take(group, batch) and not self.prepare(station, batch):
-            return
-        self._mark("prepare")
-        worker.coverage.count(worker, batch)
-        try:
-            worker.costs.launch(worker.executor, worker.rank, batch)
-        except GroupLost:
-            raise
-        except Exception as error:
-            self._row_by_row.run(station, batch, error)
-            return
-        self._mark("launch")
-        batch.begin_read_back()
-        self.ahead.prepare(group, batch)
-        self._mark("prepare next")
-        worker.costs.wait(batch)
-        self._mark("wait")
-        if group.calm > 0 and batch.flags_are_expected():
-            assert station.left is not None
-            station.left.add(group.slots, -1)
-            has_room = self.landing.land_calm(group, batch)
-            group.calm = group.calm - 1 if has_room else 0
-        else:
-            self.ahead.give_back()
-            self._land_group(station, group, batch)
-        self._mark("land")
-
-    def _settle(self, station: Station, step: DeviceStep, group: Group) -> StepBatch | None:
-        """Lets rows in and out of a group, and finds out how long it will be calm."""
-        worker = self._worker
-        targets = self.targets(step)
-        if station.ready and group.slots.size < station.most:
-            self._admit(station, group, targets)
-        stays_here = True
-        for target, burst in targets if group.slots.size else ():
-            if target.least_room(group.slots) < burst:
-                self._set_aside(station, group, targets)
-                return self._settle(station, step, group) if group.slots.size else None
-            stays_here = stays_here and isinstance(target, Ring)
-        if not group.slots.size:
-            station.groups.remove(group)
-            return None
-        slots = group.slots
-        batch = group.batch = self._batch(step, slots.size)
-        batch.bind(slots)
-        assert station.left is not None
-        left = station.left.settle()[slots]
-        fewest = int(left.min())
-        if fewest > 0:
-            batch.allow_all()
-        else:
-            batch.allow(left > 0)
-        # What leaves the rank is landed row by row.
-        group.calm = fewest if stays_here else 0
-        group.generation = worker.generation
-        return batch
-
-    def _admit(self, station: Station, group: Group, targets: Targets) -> None:
-        """Rows that are ready join a group that has a place for them."""
-        rows = group.slots.tolist()
-        while station.ready and len(rows) < station.most:
-            slot = station.ready.pop(0)
-            if all(target.room(slot) >= burst for target, burst in targets):
-                rows.append(slot)
-            else:
-                station.blocked.add(slot)
-        if len(rows) != group.slots.size:
-            group.become(np.array(rows, dtype=np.int64))
-
-    def _set_aside(self, station: Station, group: Group, targets: Targets) -> None:
-        """Rows whose streams are full leave a group until their readers have made room."""
-        rows = group.slots.tolist()
-        able = [
-            slot for slot in rows if all(target.room(slot) >= burst for target, burst in targets)
-        ]
-        station.blocked.update(set(rows) - set(able))
-        group.become(np.array(able, dtype=np.int64))
-        if not able:
-            station.groups.remove(group)
-
-    def _land_group(self, station: Station, group: Group, batch: StepBatch) -> None:
-        """A step after which somebody leaves, a chunk fires, or the unexpected came true."""
-        worker, step = self._worker, batch.step
-        then, left = step.then, station.left
-        assert isinstance(then, Again) and left is not None
-        flags = batch.host_flags().copy()
-        slots = batch.slots
-        group.calm = 0
-        self.landing.land(batch, flags, slots)
-        counts = left.settle()
-        stays = counts[slots] > 0
-        if worker.parts.loops[then.loop].tested:
-            stays &= flags[:, 0]
-        counts[slots[stays]] -= 1
-        if stays.all():
-            return
+    def part(self, station: Station, group: Group, leaves: list[int]) -> None:
+        """Rows of a group whose loop is over go on."""
+        assert isinstance(station.step.then, Again)
         # What landed may have ended a request of the group already.
-        kept = [slot for slot in slots[stays].tolist() if slot in group.slots]
-        leaves = [slot for slot in slots[~stays].tolist() if slot in group.slots]
+        leaves = [slot for slot in leaves if slot in group.slots]
+        kept = [slot for slot in group.slots.tolist() if slot not in leaves]
         group.become(np.array(kept, dtype=np.int64))
         if not kept and group in station.groups:
             station.groups.remove(group)
         for slot in leaves:
-            worker.router.leave_step(slot, step)
-            worker.router.route(slot, then.otherwise)
+            self._worker.router.route(slot, station.step.then.otherwise)
 
     # Steps that run once
 
@@ -199,7 +83,7 @@ class Stepper:
             self._launch_ready(station, step, rows)
 
     def _launch_ready(self, station: Station, step: DeviceStep, rows: list[int]) -> None:
-        batch = self._batch(step, len(rows))
+        batch = self.batch_for(step, len(rows))
         batch.bind(np.array(rows, dtype=np.int64))
         station.running.update(rows)
         is_beside = self.flights.is_beside(step)
@@ -209,22 +93,38 @@ class Stepper:
         self.chooser.allow(step, batch)
         if not self.prepare(station, batch):
             return
+        self.mark("prepare")
+        if not self.launch(station, batch):
+            return
+        if is_beside:
+            batch.begin_read_back()
+            self.flights.begin(Flight(station=station, step=step, batch=batch))
+            return
+        self.land_ready(station, step, batch)
+
+    def launch(self, station: Station, batch: StepBatch, *, is_first: bool = True) -> bool:
+        """Runs a batch that is prepared; False if it failed, and then its rows are taken care of.
+
+        `is_first`: nothing was launched before it that has not landed.
+        """
         worker = self._worker
-        self._mark("prepare")
         worker.coverage.count(worker, batch)
         try:
             worker.costs.launch(worker.executor, worker.rank, batch)
         except GroupLost:
             raise
         except Exception as error:
-            self._row_by_row.run(station, batch, error)
-            return
-        self._mark("launch")
-        if is_beside:
-            batch.begin_read_back()
-            self.flights.begin(Flight(station=station, step=step, batch=batch))
-            return
-        self.land_ready(station, step, batch)
+            if is_first:
+                self._row_by_row.run(station, batch, error)
+                return False
+            # Passes before it have changed what rows hold: nobody of them can run it again.
+            self.finish_station(station)
+            self.shrink(batch)
+            for slot in batch.slot_list:
+                worker.fail(slot, error, batch.step)
+            return False
+        self.mark("launch")
+        return True
 
     def land_flights(self) -> bool:
         """Lands what the device has done meanwhile; whether there was anything."""
@@ -234,10 +134,23 @@ class Stepper:
         """Waits for what is under way, or for what a request takes part in, and lands it."""
         return self._land_all(self.flights.finish(slot))
 
-    def _land_all(self, flights: Iterator[Flight]) -> bool:
+    def finish_station(self, station: Station) -> None:
+        """Waits for what is under way of one station, and lands it."""
+        self._land_all(self.flights.finish(station=station))
+
+    def await_flights(self) -> bool:
+        """Waits a moment for any of those under way, and lands what the device has done."""
+        self._worker.costs.wait(self.flights.await_any)
+        return self.land_flights()
+
+    def _land_all(self, flights: Iterator[Flight | Stretch]) -> bool:
         landed = False
         for flight in flights:
-            self._landed(flight.station, flight.step, flight.batch)
+            if isinstance(flight, Stretch):
+                self.groups.stretches.land(flight)
+                self.mark("land")
+            else:
+                self._landed(flight.station, flight.step, flight.batch)
             landed = True
         return landed
 
@@ -249,8 +162,8 @@ class Stepper:
     def land_ready(self, station: Station, step: DeviceStep, batch: StepBatch) -> None:
         """Waits for a step that ran once, and lands it."""
         batch.begin_read_back()
-        self._worker.costs.wait(batch)
-        self._mark("wait")
+        self._worker.costs.wait(batch.end_read_back)
+        self.mark("wait")
         self._landed(station, step, batch)
 
     def _landed(self, station: Station, step: DeviceStep, batch: StepBatch) -> None:
@@ -272,7 +185,7 @@ class Stepper:
 
     # What both share
 
-    def _mark(self, phase: str) -> None:
+    def mark(self, phase: str) -> None:
         """In a trace, a phase of this turn ends here."""
         trace = self._worker.trace
         if trace is not None:
@@ -283,6 +196,7 @@ class Stepper:
         step = batch.step
         self._prepared += 1
         batch.number = self._prepared
+        batch.passes = 1
         for loop in step.passes:
             batch.set_passes(loop, self._worker.parts.passes[loop].numbers(batch.slots))
         if step.prepare is None:
@@ -337,7 +251,8 @@ class Stepper:
             if isinstance(engine, KVEngine):
                 engine.shrink(batch)
 
-    def _batch(self, step: DeviceStep, rows: int) -> StepBatch:
+    def batch_for(self, step: DeviceStep, rows: int) -> StepBatch:
+        """The batch of a step for so many rows."""
         worker = self._worker
         bucket = bucket_of(
             worker.scheduler.policy,
@@ -360,10 +275,24 @@ class Stepper:
                 device=worker.device,
                 options=worker.parts.options,
                 computed=worker.parts.computed,
+                log=self._log(step, bucket),
             )
             if step.rows == "one" or worker.executor.captures(step):
                 self._batches[(step.id, bucket)] = batch
         return batch
+
+    def _log(self, step: DeviceStep, bucket: int) -> PassLog | None:
+        """For a step of which several passes run a stretch."""
+        worker, then = self._worker, step.then
+        if step.stretch == 1 or not worker.executor.captures(step):
+            return None
+        assert isinstance(then, Again) and then.first == step.id and step.rows == "one", step.name
+        return PassLog(
+            bucket=bucket,
+            most=step.stretch,
+            tested=worker.parts.loops[then.loop].tested,
+            device=worker.device,
+        )
 
     def targets(self, step: DeviceStep | HostStep) -> Targets:
         """The streams that a step sends to, with the most items that it sends a row."""

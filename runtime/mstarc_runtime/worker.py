@@ -134,8 +134,9 @@ class Worker:
         if trace is not None:
             trace.begin_turn()
         did = self._receive()
-        if self.mover.waiting:
-            did = self.mover.retry() or did
+        if self.mover.waiting and self.mover.retry():
+            self.generation += 1
+            did = True
         if self.pool.running and self.pool.drain():
             did = True
         if self.stepper.flights.count:
@@ -150,7 +151,7 @@ class Worker:
             self.stepper.run(station)
             did = True
         elif self.stepper.flights.count:
-            did = self.stepper.finish_flights()
+            did = self.stepper.await_flights()
         self.courier.flush()
         self.groups.flush()
         if station is not None:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-import torch
 
 import mstarc_runtime.stepping
 from mstarc_runtime.flights import Flight, Flights, sets_beside
 from mstarc_runtime.plan_api import DeviceStep, Step
+from mstarc_runtime.stretches import Stretch
 from tests.runtime.plan_folder import write_plan
 from tests.runtime.test_determinism import PROMPTS, speak
 
@@ -18,8 +19,8 @@ class Slow(Flights):
 
     launched = 0
 
-    def __init__(self, steps: Sequence[Step], device: torch.device) -> None:
-        super().__init__(steps, device)
+    def __init__(self, steps: Sequence[Step], *others: Any) -> None:
+        super().__init__(steps, *others)
         for machines in sets_beside(steps):
             self._streams.update(dict.fromkeys(machines))
         self._ages: dict[int, int] = {}
@@ -29,7 +30,7 @@ class Slow(Flights):
         self._ages[id(flight)] = 0
         super().begin(flight)
 
-    def landing(self) -> Iterator[Flight]:
+    def landing(self) -> Iterator[Flight | Stretch]:
         for flight in list(self._under_way):
             self._ages[id(flight)] += 1
             if self._ages[id(flight)] > 3:

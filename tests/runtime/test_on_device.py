@@ -4,7 +4,7 @@ Orpheus small, for four requests and with graphs of one size, so that a row's bi
 is compared is its sound, and that is every code.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,13 @@ from mstarc import driver
 from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
 from mstarc_runtime.ahead import Ahead
-from mstarc_runtime.assembly import RunSettings
+from mstarc_runtime.assembly import Extras, RunSettings
 from mstarc_runtime.engine.host import InlinePool
 from mstarc_runtime.flights import Flight, Flights
 from mstarc_runtime.launch import LocalRanks, ask_ranks, run_until_done
 from mstarc_runtime.loader import load_placement, load_plan
-from mstarc_runtime.plan_api import Step
 from mstarc_runtime.request import Asked, prepare
+from mstarc_runtime.stretches import Stretch
 from mstarc_runtime.weights.progress import PlainProgress
 from tests.runtime.rig import Collected, nowhere
 from tests.support.shipped_specs import SPECS_BY_NAME
@@ -72,7 +72,7 @@ def plan_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Run:
     """Ranks of the plan, and what each request has said."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, *, stretch: int = 1, **settings: Any) -> None:
         self._plan = load_plan(folder)
         self.ranks = LocalRanks(
             self._plan,
@@ -82,6 +82,7 @@ class Run:
             ),
             progress=PlainProgress(nowhere()),
             make_pool=lambda wake: InlinePool(),
+            extras=Extras(stretch=stretch),
         )
 
     def speak(self, stagger: int = 9) -> list[bytes]:
@@ -118,22 +119,22 @@ class Beside(Flights):
 class Grounded(Flights):
     """Every step on the main queue."""
 
-    def __init__(self, steps: Sequence[Step], device: torch.device) -> None:
-        super().__init__(steps, device)
+    def __init__(self, *made: Any) -> None:
+        super().__init__(*made)
         self._streams.clear()
 
 
 class Late(Flights):
     """What flies lands some turns after the device has done it."""
 
-    def __init__(self, steps: Sequence[Step], device: torch.device) -> None:
-        super().__init__(steps, device)
+    def __init__(self, *made: Any) -> None:
+        super().__init__(*made)
         self._asked: dict[int, int] = {}
 
-    def landing(self) -> Iterator[Flight]:
+    def landing(self) -> Iterator[Flight | Stretch]:
         for flight in list(self._under_way):
             asked = self._asked[id(flight)] = self._asked.get(id(flight), 0) + 1
-            if asked > 5 and flight.batch.has_come():
+            if asked > 5 and flight.has_come():
                 del self._asked[id(flight)]
                 yield self._end(flight)
 
@@ -184,7 +185,16 @@ def test_steps_prepared_ahead_say_the_same(
     assert Run(plan_folder).speak() == said
 
 
-def test_all_of_it_says_the_same(plan_folder: Path, said: list[bytes]) -> None:
-    run = Run(plan_folder)
+@pytest.mark.parametrize("stretch", [2, 4, 7])
+def test_several_passes_a_look_say_the_same(
+    plan_folder: Path, said: list[bytes], stretch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mstarc_runtime.stepping, "Flights", Grounded)
+    assert Run(plan_folder, stretch=stretch).speak() == said
+
+
+@pytest.mark.parametrize("stretch", [1, 4])
+def test_all_of_it_says_the_same(plan_folder: Path, said: list[bytes], stretch: int) -> None:
+    run = Run(plan_folder, stretch=stretch)
     for stagger in (9, 4, 15):
         assert run.speak(stagger=stagger) == said

@@ -27,6 +27,17 @@ class JoinsHeads(Protocol):
         ...
 
 
+@runtime_checkable
+class MovesOn(Protocol):
+    """A step's attention that reads on the device how long its rows are, so that they move on there
+    from pass to pass."""
+
+    @property
+    def pages(self) -> Tensor | None:
+        """Its page table i32[R, max_pages] on the device; None where it doesn't do so after all."""
+        ...
+
+
 class Attention(Protocol):
     """Attention planned for the rows of a call, for all layers."""
 

@@ -43,6 +43,10 @@ class _Step:
         self._pages_version = -1
         self._plain: Attention | None = None
 
+    @property
+    def pages(self) -> Tensor | None:
+        return self._pages.tensor if self._plain is None else None
+
     def update(self) -> None:
         if self._pages_version != self._rows.pages_version:
             self._pages_version = self._rows.pages_version

@@ -85,7 +85,8 @@ class _BatchedStep:
         self._cache = cache
         self._rows = rows
         self._mirror = mirror
-        self._table = MirroredArray(rows.page_table, cache.device)
+        self._table = MirroredArray(rows.page_table, cache.device, apart=True)
+        self.pages: Tensor | None = self._table.tensor
         self._pages_version = -1
         size, width = cache.layout.page_size, cache.layout.max_pages
         self._within = torch.arange(size, device=cache.device)

@@ -27,17 +27,17 @@ from mstarc_runtime.engine.effects import (
     Sent,
     SentPacked,
 )
+from mstarc_runtime.engine.flag_columns import COLUMNS, MORE, RAN
+from mstarc_runtime.engine.pass_log import PassLog, as_array
 from mstarc_runtime.plan_api import DeviceStep
 from mstarc_runtime.streaming.chunks import Chunk
 from mstarc_runtime.streaming.counts import Slots
 
 if TYPE_CHECKING:
+    from mstarc_runtime.engine.context import StepContext
     from mstarc_runtime.engine.options import OptionTable
     from mstarc_runtime.engine.storage import Values
     from mstarc_runtime.streaming.ring import Ring
-
-COLUMNS = 16
-MORE = 0
 
 
 class StepBatch(BatchValues):
@@ -52,11 +52,16 @@ class StepBatch(BatchValues):
         device: torch.device,
         options: "OptionTable",
         computed: torch.dtype = torch.bfloat16,
+        log: PassLog | None = None,
     ) -> None:
         super().__init__(
             bucket, padding_slot=padding_slot, device=device, options=options, computed=computed
         )
         self.step = step
+        self.log = log
+        # For how many passes it is made ready, and its calls of one row a request.
+        self.passes = 1
+        self.step_contexts: dict[tuple[str, str, int], StepContext] = {}
         self.allowed = torch.zeros(bucket, dtype=torch.bool, device=device)
         self.flags = torch.zeros((bucket, COLUMNS), dtype=torch.bool, device=device)
         self.effects: list[Effect] = []
@@ -75,7 +80,7 @@ class StepBatch(BatchValues):
         self._padding_slot = padding_slot
         self._masks: list[Tensor] = []
         self._columns: dict[int, int] = {}
-        self._pattern = bytearray(COLUMNS)
+        self._pattern = self._no_masks()
         self._is_host = device.type == "cpu"
         # Where a read-back puts the flags; pinned, so that the copy need not wait for the step.
         self._flags_copy = (
@@ -106,7 +111,7 @@ class StepBatch(BatchValues):
         self.size = slots.size
         self._views = None
         self.slot_list = slots.tolist()
-        self.device_slots[: self.size] = torch.from_numpy(slots)
+        self._upload(self.device_slots[: self.size], slots)
         if self.size < self.bucket:
             self.device_slots[self.size :] = self._padding_slot
         self._all_allowed = 0
@@ -130,13 +135,13 @@ class StepBatch(BatchValues):
         if rows.all():
             self.allow_all()
             return
-        self.allowed[: self.size] = torch.from_numpy(rows)
+        self._upload(self.allowed[: self.size], rows)
         self.allowed[self.size :] = False
         self._all_allowed = 0
 
     def set_passes(self, loop: str, numbers: NDArray[np.int64]) -> None:
         """Which pass of a loop each row is in, for a step that asks."""
-        self._passes[loop][: self.size] = torch.from_numpy(numbers)
+        self._upload(self._passes[loop][: self.size], numbers)
 
     def set_pulled(self, ring: "Ring", pulled: list[Chunk | None]) -> None:
         """The item that each row pulls from a stream, or none."""
@@ -146,7 +151,7 @@ class StepBatch(BatchValues):
         if there is None:
             there = torch.zeros(self.bucket, dtype=torch.bool, device=self.device)
             self._presence[ring.name] = there
-        there[: self.size] = torch.tensor([chunk is not None for chunk in pulled])
+        self._upload(there[: self.size], np.array([chunk is not None for chunk in pulled]))
 
     def set_chunks(self, ring: "Ring", chunks: list[Chunk]) -> None:
         """What this run reads of a stream: one chunk a row."""
@@ -165,7 +170,7 @@ class StepBatch(BatchValues):
             self._indices[wanted] = index
         starts = np.array([chunk.offset for chunk in chunks], dtype=np.int64)
         positions = (starts[:, None] + np.arange(length)) % ring.capacity
-        index[: self.size] = torch.from_numpy(positions)
+        self._upload(index[: self.size], positions)
 
     def begin(self) -> None:
         """Forgets the effects of the run before, for one that notes them anew."""
@@ -174,12 +179,14 @@ class StepBatch(BatchValues):
         self._views = None
         self._masks.clear()
         self._columns.clear()
-        self._pattern = bytearray(COLUMNS)
+        self._pattern = self._no_masks()
         self.packed_lengths = None
         self.tests_loop = False
 
     def end(self) -> None:
         """The run has noted its effects: from them follows what is expected of the flags."""
+        if self.log is not None:
+            self.log.record(self)
         self._expect()
 
     # What generated code calls
@@ -287,6 +294,13 @@ class StepBatch(BatchValues):
 
     # Behind a run
 
+    def go_on(self, alive: Tensor) -> None:
+        """On the device: rows that are not `alive` are padding from now on."""
+        self.device_slots.masked_fill_(~alive, self._padding_slot)
+        self.allowed.logical_and_(alive)
+        for numbers in self._passes.values():
+            numbers.add_(1)
+
     def flags_are_expected(self) -> bool:
         """Whether every row goes on, sends all that it may, and ends no chunk."""
         return self._host_flags[: self.size].tobytes() == self.expected
@@ -327,7 +341,7 @@ class StepBatch(BatchValues):
         views = self._views
         if views is None:
             views = self._views = [
-                _as_array(self.on_host(effect.value)[: self.size])
+                as_array(self.on_host(effect.value)[: self.size])
                 for effect in self.effects
                 if type(effect) is Emitted
             ]
@@ -339,6 +353,16 @@ class StepBatch(BatchValues):
             copy = torch.empty_like(value, device="cpu").pin_memory()
             self._copies[id(value)] = copy
         copy.copy_(value, non_blocking=True)
+
+    def _upload(self, target: Tensor, numbers: NDArray[Any]) -> None:
+        """Without waiting for the device."""
+        source = torch.from_numpy(numbers)
+        target.copy_(source if self._is_host else source.pin_memory(), non_blocking=True)
+
+    def _no_masks(self) -> bytearray:
+        pattern = bytearray(COLUMNS)
+        pattern[RAN] = self.log is not None
+        return pattern
 
     def _expect(self) -> None:
         self.expected = bytes(self._pattern) * self.size
@@ -362,16 +386,8 @@ class StepBatch(BatchValues):
         if known is not None:
             return known
         column = max(self._columns.values(), default=MORE) + 1
-        assert column < COLUMNS, f"step {self.step.name} has too many masks"
+        assert column < RAN, f"step {self.step.name} has too many masks"
         self.flags[:, column] = mask
         self._pattern[column] = expected
         self._remember(mask, column)
         return column
-
-
-def _as_array(rows: Tensor) -> NDArray[Any]:
-    """The tensor's memory; of types that numpy does not know, the bits."""
-    if rows.dtype == torch.bfloat16:
-        rows = rows.view(torch.int16)
-    array: NDArray[Any] = rows.detach().numpy()
-    return array

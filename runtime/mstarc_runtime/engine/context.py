@@ -23,6 +23,7 @@ from mstarc_runtime.attention.backend import (
     AttentionBackend,
     JoinedAttention,
     JoinsHeads,
+    MovesOn,
 )
 from mstarc_runtime.attention.cross import attend_cross
 from mstarc_runtime.attention.mask import CAUSAL, Mask
@@ -203,7 +204,8 @@ class StepContext(_CacheContext):
     ) -> None:
         super().__init__(cache=cache, backend=backend, samplers=samplers, batch=bucket)
         self.rows: StepRows = cache.step_rows(bucket, context, keep=keep, ordinal=ordinal)
-        self._mirror = StepMirror(self.rows, cache.device)
+        # Attention row by row looks at the arrays on the host, which nothing else may change.
+        self._mirror = StepMirror(self.rows, cache.device, apart=not backend.row_by_row)
         self._attention = backend.plan_step(self.rows, self._mirror)
         self.positions = self._mirror.positions
         self.last_rows = torch.arange(bucket, device=cache.device)
@@ -211,16 +213,30 @@ class StepContext(_CacheContext):
         self._batch_version = -1
         self._slot_list: list[int] = []
 
-    def prepare(self, slots: Slots) -> None:
+    def prepare(self, slots: Slots, passes: int = 1) -> None:
         """Makes the context that of the next row of each of `slots`, which is counted as written.
 
         `slots` i64[n], n <= bucket, stands for its batch by identity: never change it in place.
         Raises OutOfPages or ContextFull, and then nothing was changed. Call before every step,
-        then run the op (or replay the region that was captured with it).
+        then run the op (or replay the region that was captured with it). With several `passes` the
+        op runs so often, `go_on` between, and a row of each is counted.
         """
-        self.rows.prepare(slots)
+        self.rows.prepare(slots, passes)
         self._mirror.update()
         self._attention.update()
+        if passes > 1:
+            self.rows.skip(passes - 1)
+
+    @property
+    def moves_on(self) -> bool:
+        """Whether `go_on` is all that the next row needs."""
+        return isinstance(self._attention, MovesOn) and self._attention.pages is not None
+
+    def go_on(self, alive: Tensor, rows: int) -> None:
+        """On the device: rows that are not `alive` bool[R] become padding, the others move on by
+        `rows`."""
+        if isinstance(self._attention, MovesOn) and (pages := self._attention.pages) is not None:
+            self._mirror.go_on(pages, alive, rows, layout=self._cache.layout)
 
     def _host_slots(self) -> list[int]:
         if self._batch_version != self.rows.batch_version:

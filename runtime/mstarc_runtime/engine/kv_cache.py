@@ -162,14 +162,20 @@ class KVEngine:
                 keys = keys if batch.step.rows == "one" else self._keys[context]
                 span = None if batch.step.rows == "one" else self._spans.get(context)
                 back = None if span is None else -span
-                self.cache.advance(keys, -np.array(counts, dtype=np.int64), back)
+                self.cache.advance(keys, -np.array(counts, dtype=np.int64) * batch.passes, back)
+
+    def take_back(self, slots: NDArray[np.int64], context: str, rows: NDArray[np.int64]) -> None:
+        """Takes back so many rows of each of `slots` that were counted and not written."""
+        self.cache.advance(self.arrays.keys(slots, context, None), -rows)
 
     def _count_steps(self, batch: StepBatch, rows: int, context: str) -> None:
         """One more row for each call of the step that follows on a context, in their order."""
         before = batch.growth.get((self.name, context), [0])[0]
         self._next[context] = 0
         for ordinal in range(before, before + rows):
-            self._step_context(batch.bucket, context, ordinal=ordinal).prepare(batch.slots)
+            made = self._step_context(batch.bucket, context, ordinal=ordinal)
+            made.prepare(batch.slots, batch.passes)
+            batch.step_contexts[(self.name, context, ordinal)] = made
             batch.growth[(self.name, context)] = [ordinal + 1]
 
     def admit(self, slot: int, options: Mapping[str, Any], seed: int) -> None:

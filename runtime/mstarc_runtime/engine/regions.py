@@ -74,6 +74,8 @@ def rows_to_capture(worker: "Worker", step: DeviceStep, bucket: int) -> Iterator
         item = Chunk(offset=0, context=0, fresh=1)
         batch.set_pulled(parts.rings[stream], [item] * bucket)
     batch.growth.clear()
+    if batch.log is not None:
+        batch.log.begin(bucket)
     if step.prepare is not None:
         step.prepare(worker.rank, batch)
     try:

@@ -1,8 +1,9 @@
 """The arrays of a step or call as tensors on the device.
 
-On a CPU they are the arrays' own memory. On a GPU they keep their addresses, so that a captured
-region may read them, and are refreshed from pinned memory without waiting. Several pinned buffers
-take turns: the copy of one step may still be under way while the next is prepared.
+On a CPU they are the arrays' own memory, unless they are to be apart: a step that moves on by
+itself changes them. On a GPU they keep their addresses, so that a captured region may read them,
+and are refreshed from pinned memory without waiting. Several pinned buffers take turns: the copy of
+one step may still be under way while the next is prepared.
 """
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mstarc_runtime.kvcache.layout import CacheLayout
 from mstarc_runtime.kvcache.packed import PackedRows
 from mstarc_runtime.kvcache.step import StepRows
 
@@ -19,19 +21,28 @@ _PINNED_BUFFERS = 4
 class MirroredArray:
     """A host array and the tensor that follows it: `tensor` after `update` has its content."""
 
-    def __init__(self, array: NDArray[np.int32] | NDArray[np.int64], device: torch.device) -> None:
+    def __init__(
+        self,
+        array: NDArray[np.int32] | NDArray[np.int64],
+        device: torch.device,
+        *,
+        apart: bool = False,
+    ) -> None:
         self._array = array
         source = torch.from_numpy(array)
         self._pinned: list[Tensor] = []
         self._turn = 0
+        self._source = source if apart and device.type == "cpu" else None
         if device.type == "cpu":
-            self.tensor = source
+            self.tensor = source.clone() if apart else source
             return
         self.tensor = source.to(device)
         self._pinned = [torch.empty_like(source, pin_memory=True) for _ in range(_PINNED_BUFFERS)]
 
     def update(self, count: int | None = None) -> None:
         """Copies the array, or its first `count` numbers if it is one-dimensional."""
+        if self._source is not None:
+            self.tensor[:count] = self._source[:count]
         if not self._pinned:
             return
         pinned = self._pinned[self._turn][:count]
@@ -61,11 +72,11 @@ class MirroredTable:
 class StepMirror:
     """The tensors of a `StepRows`: names and shapes as there. Made once, updated every step."""
 
-    def __init__(self, rows: StepRows, device: torch.device) -> None:
+    def __init__(self, rows: StepRows, device: torch.device, *, apart: bool = False) -> None:
         self._rows = rows
-        self._block64 = MirroredArray(rows.block64, device)
-        self._block32 = MirroredArray(rows.block32, device)
-        self._slots = MirroredArray(rows.slots, device)
+        self._block64 = MirroredArray(rows.block64, device, apart=apart)
+        self._block32 = MirroredArray(rows.block32, device, apart=apart)
+        self._slots = MirroredArray(rows.slots, device, apart=apart)
         self._batch_version = -1
         self.positions = self._block64.tensor[2]
         self.write_rows = self._block64.tensor[3]
@@ -81,6 +92,26 @@ class StepMirror:
         if self._batch_version != self._rows.batch_version:
             self._batch_version = self._rows.batch_version
             self._slots.update()
+
+    def go_on(self, pages: Tensor, alive: Tensor, rows: int, *, layout: CacheLayout) -> None:
+        """On the device: rows that are not `alive` become padding, the others move on by `rows`.
+
+        `pages` i32[R, max_pages] is their page table.
+        """
+        dead, size = ~alive, layout.page_size
+        self.slots.masked_fill_(dead, layout.slots)
+        pages[:, 0].masked_fill_(dead, layout.dummy_page)
+        for numbers, padded in (
+            (self.positions, 0),
+            (self.kv_lengths, 1),
+            (self.write_offsets, 0),
+        ):
+            numbers.add_(rows).masked_fill_(dead, padded)
+        column = (self.write_offsets // size).clamp(max=pages.shape[1] - 1).long()
+        page = pages.gather(1, column[:, None])[:, 0]
+        within = self.write_offsets % size
+        self.write_rows.copy_(page.long() * size + within)
+        self.last_page_lengths.copy_(within + 1)
 
 
 class PackedMirror:

@@ -71,6 +71,8 @@ class StepRows:
         self._given: NDArray[np.int64] | None = None
         self._version = -1
         self._room = 0
+        # Whether pages lie ready behind those that the next row is in.
+        self._is_ahead = False
         self._keys = np.zeros(0, dtype=np.int64)
         self._key_list: list[int] = []
         self._written = self.block64[:2, :0]
@@ -79,20 +81,33 @@ class StepRows:
         self._indptr = np.zeros(bucket + 1, dtype=np.int32)
         self.page_indices = np.zeros(bucket * layout.max_pages, dtype=np.int32)
 
-    def prepare(self, slots: NDArray[np.int64]) -> None:
+    def prepare(self, slots: NDArray[np.int64], passes: int = 1) -> None:
         """Sets the arrays for one more row of each of `slots`, and counts it as written.
 
-        `slots` must not be changed in place afterwards: it stands for its batch. Raises
-        OutOfPages or ContextFull, and then neither the tables nor the arrays have changed.
+        With several `passes` there is room for a row in each; once the arrays were used, `skip`
+        counts the others. `slots` must not be changed in place afterwards: it stands for its
+        batch. Raises OutOfPages or ContextFull, and then neither the tables nor the arrays have
+        changed.
         """
         if slots is not self._given or self._tables.version != self._version or not self._keep:
-            self._build(slots)
-            return
-        if self._room == 0:
+            self._build(slots, passes)
+        elif self._room >= passes:
+            self._room -= 1
+            self._add()
+        elif passes > 1 or self._is_ahead:
+            self._build(slots, passes)
+        else:
             self._cross()
+
+    def skip(self, rows: int) -> None:
+        """Counts so many more rows of each as written; the device has moved on by itself."""
+        self._tables.state[:, self._keys] += rows
+        if self._room < rows:
+            self._version = -1  # read anew by the next `prepare`
             return
-        self._room -= 1
-        self._add()
+        self._room -= rows
+        np.add(self.block64, self._add64 * rows, out=self.block64)
+        np.add(self.block32, self._add32 * rows, out=self.block32)
 
     def page_lists(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """(`indptr` i32[R + 1], `indices` i32[indptr[R]]): the page table as one list.
@@ -136,7 +151,7 @@ class StepRows:
         rows = (self.last_page_lengths[: self.batch] == self._page_size).nonzero()[0]
         if not self._can_begin(rows):
             # A page lies ready, or the request is full: `ensure` knows what to do.
-            self._build(self._given_slots())
+            self._build(self._given_slots(), 1)
             return
         pages = self._tables.allocator.allocate(rows.size)
         self._add()
@@ -173,12 +188,12 @@ class StepRows:
         self.last_page_lengths[rows] = 1
         self.write_rows[rows] = pages.astype(np.int64) * self._page_size
 
-    def _build(self, slots: NDArray[np.int64]) -> None:
+    def _build(self, slots: NDArray[np.int64], passes: int) -> None:
         """Reads everything from the tables."""
         tables, batch, size = self._tables, slots.size, self._page_size
         assert 1 <= batch <= self.bucket, f"{batch} rows in a bucket of {self.bucket}"
         keys = tables.keys(slots, self._context)
-        self._cache.ensure(keys, 1)
+        self._cache.ensure(keys, passes)
         self._claim(keys)
         if slots is not self._given:
             self.slots[:batch] = slots
@@ -199,8 +214,9 @@ class StepRows:
         self.write_offsets[:batch] = lengths
         self.kv_lengths[batch:] = self.last_page_lengths[batch:] = 1
         self.write_offsets[batch:] = 0
-        # Attended pages only: a context may hold one that lies ready.
-        self.page_counts[:batch] = lengths // size + 1
+        # Pages of these passes only: a context may hold one that lies ready.
+        self._is_ahead = passes > 1
+        self.page_counts[:batch] = (lengths + passes - 1) // size + 1
         self.page_counts[batch:] = 1
         width = int(self.page_counts.max())
         self.page_table[:batch, :width] = tables.table[keys, :width]

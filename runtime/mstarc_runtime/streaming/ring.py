@@ -70,6 +70,8 @@ class Ring:
         self._cutters = [Cutter(policy) for _ in range(slots)]
         self._fires_at: NDArray[np.int64] = np.full(slots, NEVER, dtype=np.int64)
         self._keeps_from: NDArray[np.int64] = np.zeros(slots, dtype=np.int64)
+        # Slots of which something has been read.
+        self._is_read: NDArray[np.bool_] = np.zeros(slots, dtype=np.bool_)
         # Slots of which a chunk is still to be read by the device.
         self._held: set[int] = set()
         # All chunks but a tail have this length, if the policy says so.
@@ -137,6 +139,7 @@ class Ring:
         self._fires_at[slot] = NEVER
         self._keeps_from[slot] = 0
         self._full_at[slot] = self.capacity
+        self._is_read[slot] = False
 
     # The reader
 
@@ -225,6 +228,7 @@ class Ring:
 
     def _give_room(self, slot: int, cutter: Cutter) -> None:
         self._fires_at[slot] = NEVER
+        self._is_read[slot] = True
         if slot in self._held:
             return
         keeps_from = cutter.keeps_from
@@ -267,6 +271,10 @@ class Ring:
     def least_room(self, slots: Slots) -> int:
         """Items that every one of `slots` may still send."""
         return int((self._full_at[slots] - self._sent[slots]).min())
+
+    def least_to_first(self, slots: Slots) -> int:
+        """Items until the first of those of `slots` can be read of which nothing was read yet."""
+        return int(np.where(self._is_read, NEVER, self._fires_at - self._sent)[slots].min())
 
     def landed_each(self, portions: NDArray[np.int64], burst: int) -> bool:
         """Slot i has sent `portions[i]` more items, for all slots at once.
