@@ -256,7 +256,7 @@ class Numbering:
         loads: tuple[str, ...],
         chunks: tuple[str, ...],
         flow: MachineFlow,
-    ) -> Literal["one", "packed", "shaped"]:
+    ) -> Literal["one", "fixed", "packed", "shaped"]:
         kept = [name for name in loads if flow.variables[name].storage == "values"]
         if not calls and (kept or any(has_free_dim(flow.variables[name].type) for name in chunks)):
             # Nothing but shapes says which requests may be stacked.

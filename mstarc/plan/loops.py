@@ -88,6 +88,7 @@ class LoopFlattener:
             and not any(signatures.is_host(call.node) for call in calls)
             and not any(signatures.is_of_array(call) for call in calls)
             and not any(signatures.moves_freely(call) for call in calls)
+            and not any(signatures.keeps_fixed_rows(call) for call in calls)
             and not any(self._is_sized(statement) for statement in (loop, *statements))
             and not any(self._asks_pass(statement) for statement in statements)
             and len({call.ranks for call in calls}) == 1

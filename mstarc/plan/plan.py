@@ -202,7 +202,7 @@ class RunStep:
     loads: tuple[str, ...]
     stores: tuple[str, ...]
     packed: tuple[str, ...]
-    rows: Literal["one", "packed", "shaped"] | None
+    rows: Literal["one", "fixed", "packed", "shaped"] | None
     region: str | None
     buckets: tuple[int, ...]
     prepares: tuple[Prepared, ...]

@@ -5,8 +5,9 @@ After:   region "hear_question.0" sites (#hear_question/0)
          uncaptured #hear_question/1 "`write.start` takes `prompt` packed, …"
 
 A region has shapes that a batch bucket fixes. A `kv_cache` op with a free dim takes the rows of all
-requests one behind the other, and the runtime makes its page tables anew for each run, even where
-every request has equally many rows. So such calls run outside of graphs, and the report says so.
+requests one behind the other, and the runtime makes its page tables anew for each run. So such
+calls run outside of graphs, and the report says so. One of a number of rows that the plan knows is
+not among them.
 """
 
 from dataclasses import replace
@@ -15,7 +16,7 @@ from mstarc.ir.decisions import Region, Uncaptured
 from mstarc.ir.exprs import Const
 from mstarc.ir.graph import Call, Program
 from mstarc.ir.walking import all_statements
-from mstarc.plan.signatures import Signatures, fixed_rows, has_free_dim
+from mstarc.plan.signatures import Signatures, has_free_dim
 
 
 def trim_regions(program: Program) -> Program:
@@ -46,12 +47,7 @@ def _reasons(program: Program) -> dict[str, str]:
         if not isinstance(call, Call) or signatures.nodes[call.node].engine != "kv_cache":
             continue
         op = signatures.ops[call.node, call.op]
-        if fixed_rows(op) is not None:
-            found[call.site] = (
-                f"`{call.node}.{call.op}` has {fixed_rows(op)} rows a request, "
-                "and no graph replays page tables of packed rows"
-            )
-        elif op.advance is not None and not isinstance(op.advance, Const):
+        if op.advance is not None and not isinstance(op.advance, Const):
             found[call.site] = (
                 f"`{call.node}.{call.op}` moves positions by what the request says, "
                 "and no graph replays page tables of packed rows"

@@ -21,7 +21,7 @@ from mstarc.ir.types import (
 )
 from mstarc.plan.actions import CallOp
 
-Rows = Literal["one", "packed", "shaped"]
+Rows = Literal["one", "fixed", "packed", "shaped"]
 Layout = Literal["rows", "packed"]
 
 
@@ -105,6 +105,12 @@ class Signatures:
         advance = self.ops[call.node, call.op].advance
         return advance is not None and not isinstance(advance, Const)
 
+    def keeps_fixed_rows(self, call: Call) -> bool:
+        """Whether a call leaves several rows behind: a step has room for one such call."""
+        op = self.ops[call.node, call.op]
+        is_kv = self.nodes[call.node].engine == "kv_cache"
+        return is_kv and bool(op.writes) and fixed_rows(op) is not None
+
     def is_alone(self, call: CallOp) -> bool:
         """Whether each request needs a call of its own: how much it is differs between them."""
         if call.over is None:
@@ -134,8 +140,10 @@ class Signatures:
         op = self.op(call)
         if self.nodes[call.node].engine == "stateless":
             return "shaped"
-        if self.fixed_rows(call) is not None or call.over is not None or call.index is not None:
+        if call.over is not None or call.index is not None:
             return "packed"
+        if self.fixed_rows(call) is not None:
+            return "fixed"
         if call.advance is not None and not isinstance(call.advance, Const):
             return "packed"
         return "packed" if any(has_free_dim(p.type) for p in op.parameters) else "one"
@@ -151,10 +159,12 @@ class Signatures:
     def rows_together(self, calls: list[CallOp]) -> Rows | None:
         """How requests share a step of these calls; None where they cannot be one step."""
         kv = {self.rows(c) for c in calls if self.nodes[c.node].engine == "kv_cache"}
+        if "fixed" in kv and len(kv) > 1:
+            return None
         stateless = [c for c in calls if self.nodes[c.node].engine == "stateless"]
         if kv and any(self.has_free_shapes(c) for c in stateless):
             return None
-        if "packed" in kv:
+        if kv & {"packed", "fixed"}:
             # One call a context: the rows of two are not laid out at once.
             held = [(c.node, c.context) for c in calls if self.nodes[c.node].engine == "kv_cache"]
             if len(set(held)) < len(held):
@@ -169,6 +179,7 @@ class Signatures:
             for index, result in enumerate(call.results):
                 if result is not None:
                     layouts[result] = self.result_layout(call, index)
-        if "packed" in kv:
-            return "packed"
+        for rows in ("packed", "fixed"):
+            if rows in kv:
+                return rows
         return "one" if kv or not calls else "shaped"

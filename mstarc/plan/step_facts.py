@@ -196,7 +196,8 @@ def prepares_of(actions: tuple[Action, ...], signatures: Signatures) -> tuple[Pr
                     Grow(
                         node=action.node,
                         context=context,
-                        rows=rows * passes,
+                        # What does not stay makes room for the next pass.
+                        rows=rows * passes if kept else rows,
                         of=of,
                         axis=axis,
                         count=count,
@@ -240,6 +241,7 @@ def _added_up(found: list[Prepared]) -> tuple[Prepared, ...]:
             isinstance(last, Grow)
             and isinstance(item, Grow)
             and last.of is None
+            and last.kept
             and replace(last, rows=item.rows) == item
         ):
             added[-1] = replace(last, rows=last.rows + item.rows)
@@ -254,7 +256,7 @@ def why_eager(calls: list[CallOp], region: Region | None, signatures: Signatures
         return ""
     for call in calls:
         op = signatures.op(call)
-        if signatures.nodes[call.node].engine == "kv_cache" and signatures.fixed_rows(call):
+        if signatures.rows(call) == "packed" and signatures.fixed_rows(call):
             return f"eager: {signatures.fixed_rows(call)} rows"
         sizes = [(p.name, p.type) for p in op.parameters] + [(r.name, r.type) for r in op.results]
         for name, type_ in sizes:

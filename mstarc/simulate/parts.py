@@ -167,7 +167,7 @@ class Process:
             most=1
             if step.kind == "host"
             else most_rows(policy, step.rows or "", step.buckets, slots),
-            is_resident=comes_back and step.rows == "one" and not (step.reads or step.pulls),
+            is_resident=comes_back and step.rows in ("one", "fixed") and not (step.reads or step.pulls),
             sends=tuple(bursts.items()),
             reads=streams_of(step.reads),
             pulls=streams_of(step.pulls),

@@ -73,7 +73,8 @@ class Cut:
 class DeviceStep:
     """A batch of rows runs `run` on this rank's device.
 
-    `rows`: `one` row a request in every kv_cache call (static shapes for a bucket), or `packed`
+    `rows`: `one` row a request in every kv_cache call (static shapes for a bucket), or `fixed`
+    (as many rows a request in every run, which `prepare` says), or `packed`
     (a free dim: the rows of several requests one behind the other), or `shaped` (stateless,
     requests of equal shapes together). `region` is the capture region that holds the step.
     `reads` names streams of which each pass takes one chunk (several: in step); once they are
@@ -94,7 +95,7 @@ class DeviceStep:
     run: Callable[..., None]
     prepare: Callable[..., None] | None = None
     nodes: tuple[str, ...]
-    rows: Literal["one", "packed", "shaped"]
+    rows: Literal["one", "fixed", "packed", "shaped"]
     region: str | None = None
     buckets: tuple[int, ...] = ()
     stretch: int = 1

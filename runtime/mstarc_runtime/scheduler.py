@@ -214,7 +214,7 @@ def _station(
         reads_one = len(step.reads) == 1 and step.last is None
         return Station(step=step, most=1, reads_one=reads_one)
     comes_back = isinstance(step.then, Again) and step.then.first == step.id
-    is_resident = comes_back and step.rows == "one" and not step.reads and not step.pulls
+    is_resident = comes_back and step.rows in ("one", "fixed") and not step.reads and not step.pulls
     left = None
     if is_resident:
         assert isinstance(step.then, Again)

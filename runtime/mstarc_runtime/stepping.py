@@ -277,7 +277,7 @@ class Stepper:
                 computed=worker.parts.computed,
                 log=self._log(step, bucket),
             )
-            if step.rows == "one" or worker.executor.captures(step):
+            if step.rows in ("one", "fixed") or worker.executor.captures(step):
                 self._batches[(step.id, bucket)] = batch
         return batch
 

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mstarc_runtime.attention.backend import JoinedHeads
+
 
 class DenseContext:
     """`requests` sequences side by side. Call `rows` before every op."""
@@ -49,6 +51,9 @@ class DenseContext:
             mask = torch.ones(new, total, dtype=torch.bool).tril(total - new)
             results.append(_attend(rows_q, *kept[request], mask, scale))
         return torch.cat(results)
+
+    def attend_joined(self, layer: int, parts: Sequence[JoinedHeads]) -> None:
+        """No kernel: part by part."""
 
     def write_cross(self, layer: int, k: Tensor, v: Tensor, *, context: str) -> None:
         assert (context, layer) not in self._cross, "a cross context is written once"

@@ -1,11 +1,14 @@
 """The interface that an attention implementation fills."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
 from mstarc_runtime.attention.mask import Mask
-from mstarc_runtime.kvcache.mirror import PackedMirror, StepMirror
+from mstarc_runtime.kvcache.fixed import FixedRows
+from mstarc_runtime.kvcache.mirror import FixedMirror, PackedMirror, StepMirror
 from mstarc_runtime.kvcache.packed import PackedRows
 from mstarc_runtime.kvcache.step import StepRows
 
@@ -22,8 +25,49 @@ class JoinedAttention(Protocol):
 class JoinsHeads(Protocol):
     """A step's attention that takes a joined product."""
 
-    def joined(self, *, heads: int, angles: tuple[Tensor, Tensor], scale: float) -> JoinedAttention:
-        """For `heads` query heads; `angles`: cosines and sines f32[positions, D / 2] by halves."""
+    def joined(
+        self,
+        *,
+        heads: int,
+        angles: tuple[Tensor, Tensor],
+        scale: float,
+        norms: Sequence[tuple[Tensor, Tensor]] | None = None,
+        eps: float = 0.0,
+    ) -> JoinedAttention:
+        """For `heads` query heads; `angles`: cosines and sines f32[positions, D / 2] by halves.
+
+        `norms` are each layer's weights [D] of the norms of queries and keys.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedHeads:
+    """A joined product of q, k and v, of all rows of a call or some, and how its heads are made
+    ready.
+
+    `qkv` is [r, (Hq + 2 Hkv) D] with `count` query heads, `at` i64[r] the rows of the call that it
+    has; without it these are all, in order. `turns` are cosines and sines f32[r, D]; a number is
+    turned with the one D / 2 away (`halves`), or with its neighbour. `norms` are weights [D] of
+    queries' and keys' root-mean-square norms before that.
+    """
+
+    qkv: Tensor
+    count: int
+    turns: tuple[Tensor, Tensor]
+    halves: bool
+    scale: float
+    norms: tuple[Tensor, Tensor] | None = None
+    eps: float = 1e-6
+    at: Tensor | None = None
+
+
+@runtime_checkable
+class PlacesHeads(Protocol):
+    """Attention of which a kernel makes heads ready and appends them."""
+
+    def attend_joined(self, layer: int, parts: Sequence[JoinedHeads]) -> Tensor | None:
+        """[R, Hq D] of parts that are all rows of a call; None where no kernel serves it."""
         ...
 
 
@@ -68,4 +112,8 @@ class AttentionBackend(Protocol):
 
     def plan_packed(self, rows: PackedRows, mirror: PackedMirror, mask: Mask) -> Attention:
         """The plan of one packed call."""
+        ...
+
+    def plan_fixed(self, rows: FixedRows, mirror: FixedMirror, mask: Mask) -> Attention:
+        """The plan of calls of as many rows a request at a bucket; made once."""
         ...

@@ -13,16 +13,19 @@ The number of query heads and the scale are those of the first `attend`; so a re
 an eager one, which warms up what capture needs anyway.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mstarc_runtime.attention.backend import Attention
+from mstarc_runtime.attention.backend import Attention, JoinedHeads
+from mstarc_runtime.attention.fixed_rows import FixedAttention
 from mstarc_runtime.attention.mask import Mask, see_all, visible_rows
 from mstarc_runtime.kvcache.cache import KVCache
-from mstarc_runtime.kvcache.mirror import MirroredArray, PackedMirror, StepMirror
+from mstarc_runtime.kvcache.fixed import FixedRows
+from mstarc_runtime.kvcache.mirror import FixedMirror, MirroredArray, PackedMirror, StepMirror
 from mstarc_runtime.kvcache.packed import PackedRows
 from mstarc_runtime.kvcache.step import StepRows
 
@@ -54,7 +57,10 @@ class FlashInferAttention:
         return _Step(self, rows, mirror)
 
     def plan_packed(self, rows: PackedRows, mirror: PackedMirror, mask: Mask) -> Attention:
-        return _Packed(self, rows, mask)
+        return _Packed(self, rows, mirror, mask)
+
+    def plan_fixed(self, rows: FixedRows, mirror: FixedMirror, mask: Mask) -> Attention:
+        return FixedAttention(self.cache, rows, mirror, mask, row_by_row=False)
 
     def prefill_wrapper(self, kernels: str) -> Any:
         """The next wrapper in turn over `kernels`, `fa2` or `fa3`."""
@@ -179,10 +185,13 @@ class _Step:
 class _Packed:
     """One packed call, planned at its first layer."""
 
-    def __init__(self, backend: FlashInferAttention, rows: PackedRows, mask: Mask) -> None:
+    def __init__(
+        self, backend: FlashInferAttention, rows: PackedRows, mirror: PackedMirror, mask: Mask
+    ) -> None:
         self._backend = backend
         self._cache = backend.cache
         self._rows = rows
+        self._write_rows = mirror.write_rows
         self._mask = mask
         device = self._cache.device
         self._indptr = torch.from_numpy(rows.indptr).to(device)
@@ -212,6 +221,16 @@ class _Packed:
         )
         out: Tensor = self._wrapper.run(q, pages)
         return out
+
+    def attend_joined(self, layer: int, parts: Sequence[JoinedHeads]) -> Tensor:
+        from mstarc_runtime.kernels.place_heads import place
+
+        if self._wrapper is None:
+            self._plan(parts[0].count, parts[0].scale)
+        pages = (self._cache.keys[layer], self._cache.values[layer])
+        q = place(parts, keys=pages[0], values=pages[1], rows=self._write_rows)
+        out: Tensor = self._wrapper.run(q, pages)
+        return out.flatten(1)
 
     def _plan(self, heads: int, scale: float) -> None:
         rows, layout = self._rows, self._cache.layout

@@ -5,14 +5,25 @@ step needs no plan: lengths, positions and the page table are read on the device
 host does is refresh them.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from mstarc_runtime.attention.backend import Attention, AttentionBackend, JoinedAttention
-from mstarc_runtime.attention.mask import Mask
+from mstarc_runtime.attention.backend import (
+    Attention,
+    AttentionBackend,
+    JoinedAttention,
+    JoinedHeads,
+)
+from mstarc_runtime.attention.fixed_kernels import FixedKernels, is_served, kernel_of
+from mstarc_runtime.attention.mask import FULL, Mask
 from mstarc_runtime.kernels.decode_attention import DecodeAttention, parts_of
+from mstarc_runtime.kernels.fixed_attention import FixedRowsAttention
+from mstarc_runtime.kernels.place_heads import place
 from mstarc_runtime.kvcache.cache import KVCache
-from mstarc_runtime.kvcache.mirror import MirroredTable, PackedMirror, StepMirror
+from mstarc_runtime.kvcache.fixed import FixedRows
+from mstarc_runtime.kvcache.mirror import FixedMirror, MirroredTable, PackedMirror, StepMirror
 from mstarc_runtime.kvcache.packed import PackedRows
 from mstarc_runtime.kvcache.step import StepRows
 
@@ -33,6 +44,9 @@ class PagedDecodeAttention:
     def plan_packed(self, rows: PackedRows, mirror: PackedMirror, mask: Mask) -> Attention:
         return self.others.plan_packed(rows, mirror, mask)
 
+    def plan_fixed(self, rows: FixedRows, mirror: FixedMirror, mask: Mask) -> Attention:
+        return FixedKernels(self.cache, rows, mirror, mask)
+
 
 class _Step:
     """One bucket."""
@@ -42,6 +56,7 @@ class _Step:
         self._pages = MirroredTable(rows.page_table, backend.cache.device)
         self._pages_version = -1
         self._plain: Attention | None = None
+        self._kernels: dict[int, FixedRowsAttention] = {}
 
     @property
     def pages(self) -> Tensor | None:
@@ -60,7 +75,39 @@ class _Step:
             self._plain.update()
         return self._plain.attend(layer, q, k, v, scale=scale)
 
-    def joined(self, *, heads: int, angles: tuple[Tensor, Tensor], scale: float) -> JoinedAttention:
+    def attend_joined(self, layer: int, parts: Sequence[JoinedHeads]) -> Tensor | None:
+        cache, heads = self._backend.cache, parts[0]
+        if not is_served(cache):
+            return None
+        attend = self._kernels.get(heads.count)
+        if attend is None:
+            attend = self._kernels[heads.count] = kernel_of(
+                cache, batch=self._rows.bucket, each=1, heads=heads.count, mask=FULL
+            )
+        q = place(
+            parts,
+            keys=cache.keys[layer],
+            values=cache.values[layer],
+            rows=self._mirror.write_rows,
+        )
+        return attend(
+            q,
+            lengths=self._mirror.kv_lengths,
+            pages=self._pages.tensor,
+            keys=cache.keys[layer],
+            values=cache.values[layer],
+            scale=heads.scale,
+        ).flatten(1)
+
+    def joined(
+        self,
+        *,
+        heads: int,
+        angles: tuple[Tensor, Tensor],
+        scale: float,
+        norms: Sequence[tuple[Tensor, Tensor]] | None = None,
+        eps: float = 0.0,
+    ) -> JoinedAttention:
         cache, mirror = self._backend.cache, self._mirror
         layout = cache.layout
         kernel = DecodeAttention(

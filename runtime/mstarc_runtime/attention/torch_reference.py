@@ -14,9 +14,11 @@ from torch import Tensor
 
 from mstarc_runtime.attention.backend import Attention
 from mstarc_runtime.attention.dense import attend_dense, attend_row
+from mstarc_runtime.attention.fixed_rows import FixedAttention
 from mstarc_runtime.attention.mask import Mask, visible_rows
 from mstarc_runtime.kvcache.cache import KVCache
-from mstarc_runtime.kvcache.mirror import MirroredArray, PackedMirror, StepMirror
+from mstarc_runtime.kvcache.fixed import FixedRows
+from mstarc_runtime.kvcache.mirror import FixedMirror, MirroredArray, PackedMirror, StepMirror
 from mstarc_runtime.kvcache.packed import PackedRows
 from mstarc_runtime.kvcache.step import StepRows
 
@@ -35,6 +37,9 @@ class TorchAttention:
 
     def plan_packed(self, rows: PackedRows, mirror: PackedMirror, mask: Mask) -> Attention:
         return _Packed(self._cache, rows, mirror, mask)
+
+    def plan_fixed(self, rows: FixedRows, mirror: FixedMirror, mask: Mask) -> Attention:
+        return FixedAttention(self._cache, rows, mirror, mask, row_by_row=self.row_by_row)
 
 
 def _append(cache: KVCache, layer: int, rows: Tensor, k: Tensor, v: Tensor) -> None:

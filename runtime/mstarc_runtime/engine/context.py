@@ -5,12 +5,13 @@ The protocols are what model code may use. Behind them:
 - `StatelessContext`: a batch on a device.
 - `StepContext`: one row a request, at one bucket. Made once, prepared before every step; its
   tensors keep their addresses, so a region that was captured with it can be replayed.
+- `FixedContext`: as many rows a request in every call, at one bucket; as a step's otherwise.
 - `PackedContext`: many rows a request, made for one call.
 
 Model code runs no control flow of a request and sees neither pages nor slots.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,13 +23,16 @@ from mstarc_runtime.attention.backend import (
     Attention,
     AttentionBackend,
     JoinedAttention,
+    JoinedHeads,
     JoinsHeads,
     MovesOn,
+    PlacesHeads,
 )
 from mstarc_runtime.attention.cross import attend_cross
 from mstarc_runtime.attention.mask import CAUSAL, Mask
 from mstarc_runtime.kvcache.cache import KVCache
-from mstarc_runtime.kvcache.mirror import PackedMirror, StepMirror
+from mstarc_runtime.kvcache.fixed import FixedRows
+from mstarc_runtime.kvcache.mirror import FixedMirror, PackedMirror, StepMirror
 from mstarc_runtime.kvcache.packed import PackedRows
 from mstarc_runtime.kvcache.step import StepRows
 from mstarc_runtime.layers.sampler import SamplerState
@@ -80,11 +84,24 @@ class KVContext(OpContext, Protocol):
         ...
 
     def joined(
-        self, *, heads: int, angles: tuple[Tensor, Tensor], scale: float
+        self,
+        *,
+        heads: int,
+        angles: tuple[Tensor, Tensor],
+        scale: float,
+        norms: Sequence[tuple[Tensor, Tensor]] | None = None,
+        eps: float = 0.0,
     ) -> JoinedAttention | None:
         """Attention for products that are still joined, or None where the backend has none.
 
         A model that asks makes its step of `kernels`; one that does not ask uses `attend`.
+        """
+        ...
+
+    def attend_joined(self, layer: int, parts: Sequence[JoinedHeads]) -> Tensor | None:
+        """As `attend`, of joined products whose heads are not ready yet: [R, Hq D].
+
+        None where the backend has no kernel for it; `layers.joined` knows what then.
         """
         ...
 
@@ -151,11 +168,22 @@ class _CacheContext:
         )
 
     def joined(
-        self, *, heads: int, angles: tuple[Tensor, Tensor], scale: float
+        self,
+        *,
+        heads: int,
+        angles: tuple[Tensor, Tensor],
+        scale: float,
+        norms: Sequence[tuple[Tensor, Tensor]] | None = None,
+        eps: float = 0.0,
     ) -> JoinedAttention | None:
         if not isinstance(self._attention, JoinsHeads):
             return None
-        return self._attention.joined(heads=heads, angles=angles, scale=scale)
+        return self._attention.joined(heads=heads, angles=angles, scale=scale, norms=norms, eps=eps)
+
+    def attend_joined(self, layer: int, parts: Sequence[JoinedHeads]) -> Tensor | None:
+        if not isinstance(self._attention, PlacesHeads):
+            return None
+        return self._attention.attend_joined(layer, parts)
 
     def write_cross(self, layer: int, k: Tensor, v: Tensor, *, context: str) -> None:
         self._cache.cross[context].write(layer, self._slots, self._host_slots(), k, v)
@@ -246,6 +274,45 @@ class StepContext(_CacheContext):
 
     def _host_row_slots(self) -> list[int]:
         return self._host_slots()
+
+
+class FixedContext(_CacheContext):
+    """Calls of as many rows a request, padded to a bucket of requests; `rows` says where they are.
+
+    Its tensors follow `mirror`, so that a call which was captured with it can be replayed.
+    """
+
+    def __init__(
+        self,
+        *,
+        cache: KVCache,
+        backend: AttentionBackend,
+        samplers: Mapping[str, SamplerState],
+        rows: FixedRows,
+        mirror: FixedMirror,
+        mask: Mask,
+    ) -> None:
+        super().__init__(cache=cache, backend=backend, samplers=samplers, batch=rows.bucket)
+        self.rows = rows
+        self._mirror = mirror
+        self._attention = backend.plan_fixed(rows, mirror, mask)
+        self._within = torch.arange(rows.each, device=cache.device)
+        self.last_rows = torch.arange(1, rows.bucket + 1, device=cache.device) * rows.each - 1
+        self._slots = mirror.slots
+
+    def begin(self) -> "FixedContext":
+        """Itself, for one call: what follows from where requests stand is computed anew."""
+        self.positions = (self._mirror.starts[:, None] + self._within).flatten()
+        self._row_slots = self._slots.repeat_interleave(self.rows.each)
+        return self
+
+    def _host_slots(self) -> list[int]:
+        slots: list[int] = self.rows.slots.tolist()
+        return slots
+
+    def _host_row_slots(self) -> list[int]:
+        slots: list[int] = self.rows.slots.repeat(self.rows.each).tolist()
+        return slots
 
 
 class PackedContext(_CacheContext):

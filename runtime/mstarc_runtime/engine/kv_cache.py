@@ -21,8 +21,10 @@ from mstarc_runtime.attention.mask import CAUSAL, FULL, PREFIX, Mask, frames
 from mstarc_runtime.attention.torch_reference import TorchAttention
 from mstarc_runtime.engine.arrays import ContextArrays, Index, gathered, spread
 from mstarc_runtime.engine.batch import StepBatch
-from mstarc_runtime.engine.context import ArrayContext, PackedContext, StepContext
+from mstarc_runtime.engine.context import ArrayContext, FixedContext, PackedContext, StepContext
 from mstarc_runtime.kvcache.cache import KVCache
+from mstarc_runtime.kvcache.fixed import FixedRows
+from mstarc_runtime.kvcache.mirror import FixedMirror
 from mstarc_runtime.kvcache.tables import CacheSnapshot
 from mstarc_runtime.layers.sampler import SamplerMode, SamplerState, SamplingSettings
 from mstarc_runtime.layers.shard import WHOLE, Shard
@@ -73,6 +75,15 @@ class KVEngine:
     kv_heads: int = 0
     arrays: ContextArrays
     _steps: dict[tuple[int, str, bool, int], StepContext] = field(default_factory=dict)
+    # By bucket, context, whether rows stay, and how many a request; and by mask.
+    _fixed: dict[tuple[int, str, bool, int], tuple[FixedRows, FixedMirror]] = field(
+        default_factory=dict
+    )
+    _fixed_contexts: dict[tuple[int, str, bool, int, Mask], FixedContext] = field(
+        default_factory=dict
+    )
+    # Of the step at hand, by context: how many rows a request its call has.
+    _fixed_each: dict[str, int] = field(default_factory=dict)
     # Of the step at hand, by context: calls that have begun, rows attended but not kept, where in
     # the cache they stand, and by how much positions move.
     _next: dict[str, int] = field(default_factory=dict)
@@ -92,6 +103,10 @@ class KVEngine:
     ) -> None:
         """Raises OutOfPages or ContextFull; the rows that were counted are in `batch.growth`."""
         name = context or self.cache.layout.contexts[0]
+        if batch.step.rows == "fixed":
+            self._prepare_fixed(batch, rows, name, keep=True)
+            batch.growth[(self.name, name)] = [self._fixed_each[name]]
+            return
         if batch.step.rows == "one":
             assert isinstance(rows, int), f"step {batch.step.name}: requests of a step are alike"
             assert advance in (None, rows), f"step {batch.step.name}: positions move with rows"
@@ -121,6 +136,9 @@ class KVEngine:
     ) -> None:
         """Raises OutOfPages or ContextFull, and then nothing was changed."""
         name = context or self.cache.layout.contexts[0]
+        if batch.step.rows == "fixed":
+            self._prepare_fixed(batch, rows, name, keep=False)
+            return
         if batch.step.rows == "one":
             assert rows == 1, f"step {batch.step.name}: one row is attended and not kept"
             self._step_context(batch.bucket, name, keep=False).prepare(batch.slots)
@@ -156,11 +174,12 @@ class KVEngine:
     def shrink(self, batch: StepBatch) -> None:
         """Takes back the rows that `grow` has counted, for a step that did not run through."""
         for (name, context), counts in batch.growth.items():
-            is_counted = batch.step.rows == "one" or (name, context) in batch.contexts
+            is_static = batch.step.rows in ("one", "fixed")
+            is_counted = is_static or (name, context) in batch.contexts
             if name == self.name and is_counted:
                 keys = self.arrays.keys(batch.slots, context, None)
-                keys = keys if batch.step.rows == "one" else self._keys[context]
-                span = None if batch.step.rows == "one" else self._spans.get(context)
+                keys = keys if is_static else self._keys[context]
+                span = None if is_static else self._spans.get(context)
                 back = None if span is None else -span
                 self.cache.advance(keys, -np.array(counts, dtype=np.int64) * batch.passes, back)
 
@@ -249,6 +268,8 @@ class KVEngine:
                 count = self.arrays.length(batch.slots, written)
                 whole = self._packed_context(batch, written, plan, count)
                 return gathered(method(whole, *spread(arguments, over, count)), rows, count)
+            if batch.step.rows == "fixed":
+                return method(self._fixed_context(batch.bucket, written, plan), *arguments)
             if batch.step.rows != "one":
                 return method(self._packed_context(batch, written, plan), *arguments)
             ordinal = 0
@@ -261,6 +282,36 @@ class KVEngine:
             return method(made, *arguments)
 
         return call
+
+    def _prepare_fixed(
+        self, batch: StepBatch, rows: int | Sequence[int], context: str, *, keep: bool
+    ) -> None:
+        """Makes room for as many rows of each request, and says where they are."""
+        assert isinstance(rows, int), f"step {batch.step.name}: requests of a step are alike"
+        made = self._fixed.get((batch.bucket, context, keep, rows))
+        if made is None:
+            arrays = self.cache.fixed_rows(batch.bucket, context, each=rows, keep=keep)
+            made = arrays, FixedMirror(arrays, self.cache.device)
+            self._fixed[(batch.bucket, context, keep, rows)] = made
+        self._fixed_each[context] = rows
+        made[0].prepare(batch.slots)
+        made[1].update()
+
+    def _fixed_context(self, bucket: int, context: str, plan: OpPlan) -> FixedContext:
+        wanted = (bucket, context, plan.keep, self._fixed_each[context])
+        made = self._fixed_contexts.get((*wanted, plan.mask))
+        if made is None:
+            rows, mirror = self._fixed[wanted]
+            made = FixedContext(
+                cache=self.cache,
+                backend=self.backend,
+                samplers=self.samplers,
+                rows=rows,
+                mirror=mirror,
+                mask=plan.mask,
+            )
+            self._fixed_contexts[(*wanted, plan.mask)] = made
+        return made.begin()
 
     def _step_context(
         self, bucket: int, context: str, *, keep: bool = True, ordinal: int = 0

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from mstarc_runtime.kvcache.aside import Aside, bring_back, set_aside
 from mstarc_runtime.kvcache.cross import CrossContext
+from mstarc_runtime.kvcache.fixed import FixedRows
 from mstarc_runtime.kvcache.layout import CacheLayout
 from mstarc_runtime.kvcache.packed import PackedRows
 from mstarc_runtime.kvcache.step import StepRows
@@ -196,6 +197,12 @@ class KVCache:
             )
             self._step_rows[wanted] = rows
         return rows
+
+    def fixed_rows(self, bucket: int, context: str, *, each: int, keep: bool) -> FixedRows:
+        """New arrays of calls of `each` rows a request on `context` at one padded size."""
+        return FixedRows(
+            self, bucket=bucket, context=self._contexts[context], each=each, keep=keep
+        )
 
     def packed_rows(
         self,

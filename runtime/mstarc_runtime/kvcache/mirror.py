@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mstarc_runtime.kvcache.fixed import FixedRows
 from mstarc_runtime.kvcache.layout import CacheLayout
 from mstarc_runtime.kvcache.packed import PackedRows
 from mstarc_runtime.kvcache.step import StepRows
@@ -57,12 +58,19 @@ class MirroredTable:
     def __init__(self, table: NDArray[np.int32], device: torch.device) -> None:
         self._table = table
         source = torch.from_numpy(table)
+        self._pinned: list[Tensor] = []
+        self._turn = 0
+        if device.type == "cpu":
+            self.tensor = source
+            return
         self.tensor = source.to(device)
         self._pinned = [torch.empty_like(source, pin_memory=True) for _ in range(_PINNED_BUFFERS)]
         self._turn = 0
 
     def update(self, columns: int) -> None:
         """Copies the first columns without waiting."""
+        if not self._pinned:
+            return
         pinned = self._pinned[self._turn][:, :columns]
         self._turn = (self._turn + 1) % _PINNED_BUFFERS
         pinned.numpy()[...] = self._table[:, :columns]
@@ -112,6 +120,35 @@ class StepMirror:
         within = self.write_offsets % size
         self.write_rows.copy_(page.long() * size + within)
         self.last_page_lengths.copy_(within + 1)
+
+
+class FixedMirror:
+    """The tensors of a `FixedRows`. Made once, updated before every step that changes any."""
+
+    def __init__(self, rows: FixedRows, device: torch.device) -> None:
+        self._rows = rows
+        self._starts = MirroredArray(rows.starts, device)
+        self._lengths = MirroredArray(rows.kv_lengths, device)
+        self._slots = MirroredArray(rows.slots, device)
+        self._pages = MirroredTable(rows.page_table, device)
+        self._seen = (-1, -1, -1)
+        self.starts = self._starts.tensor
+        self.kv_lengths = self._lengths.tensor
+        self.slots = self._slots.tensor
+        self.pages = self._pages.tensor
+
+    def update(self) -> None:
+        """Brings the tensors up to what `FixedRows.prepare` has set."""
+        rows = self._rows
+        versions = (rows.version, rows.batch_version, rows.pages_version)
+        if self._seen[0] != rows.version:
+            self._starts.update()
+            self._lengths.update()
+        if self._seen[1] != rows.batch_version:
+            self._slots.update()
+        if self._seen[2] != rows.pages_version:
+            self._pages.update(rows.width)
+        self._seen = versions
 
 
 class PackedMirror:

@@ -93,6 +93,12 @@ class Rope:
             sines.index_select(0, positions).unsqueeze(1),
         )
 
+    def turns(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines f32[R, head_dim] by which each number of a head is turned."""
+        assert self.settings.pairing == "halves", "neighbours have angles side by side"
+        cosines, sines = (part.index_select(0, positions) for part in self.table(positions.device))
+        return torch.cat((cosines, cosines), dim=-1), torch.cat((sines, sines), dim=-1)
+
     def turn(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
         """`x` [R, H, head_dim] turned by the rows' angles, in x's dtype."""
         cosine, sine = angles

@@ -8,7 +8,7 @@ position and see all of one another.
 next; `denoise` gives the velocity of a drawing and leaves nothing behind.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,13 +17,14 @@ from torch import Tensor, nn
 
 from mstarc_runtime.engine.context import KVContext
 from mstarc_runtime.layers.config import require_value, required
+from mstarc_runtime.layers.joined import attend_joined
 from mstarc_runtime.layers.linear import Linear
 from mstarc_runtime.layers.norm import RMSNorm
 from mstarc_runtime.layers.parallel import HeadLinear, ShardedEmbedding
 from mstarc_runtime.layers.rope import Rope, RopeSettings
 from mstarc_runtime.layers.shard import WHOLE, Shard
 from mstarc_runtime.models.bagel.embeddings import LATENT_NAMES, LatentEmbedding
-from mstarc_runtime.models.bagel.expert import Angles, Expert, expert_names
+from mstarc_runtime.models.bagel.expert import Expert, Turns, expert_names
 
 _VISION_START = 151652
 _VISION_END = 151653
@@ -34,13 +35,15 @@ class ImageRows:
     """Which rows of a call are what, each request's being a mark, its cells, and a mark.
 
     `owners` i64[R] is the request of a row, `cells` i64[R] the number of its cell (a mark has
-    that of the cell beside it), `opening` and `closing` i64[B] are the marks' rows.
+    that of the cell beside it), `opening` and `closing` i64[B] are the marks' rows, `inside` i64[C]
+    those of cells.
     """
 
     owners: Tensor
     cells: Tensor
     opening: Tensor
     closing: Tensor
+    inside: Tensor
 
     @classmethod
     def of(cls, ctx: KVContext, count: int) -> Self:
@@ -51,7 +54,12 @@ class ImageRows:
         within = numbers - opening.index_select(0, owners) - 1
         most = (closing - opening - 2).index_select(0, owners)
         cells = torch.minimum(within, most).clamp(min=0)
-        return cls(owners=owners, cells=cells, opening=opening, closing=closing)
+        # The rows before a request's first cell: its own opening mark, and two of each before it.
+        inside = torch.arange(count - 2 * closing.shape[0], device=closing.device)
+        before = torch.arange(closing.shape[0], device=closing.device)
+        whose = torch.searchsorted(closing - 2 * before - 1, inside, right=True)
+        inside = inside + 2 * whose + 1
+        return cls(owners=owners, cells=cells, opening=opening, closing=closing, inside=inside)
 
     @property
     def marks(self) -> Tensor:
@@ -75,22 +83,25 @@ class Layer(nn.Module):
         self.words = Expert(config, rope, shard=shard, dtype=dtype, device=device)
         self.cells = Expert(config, rope, shard=shard, dtype=dtype, device=device)
 
-    def read(self, ctx: KVContext, layer: int, x: Tensor, angles: Angles) -> Tensor:
+    def read(self, ctx: KVContext, layer: int, x: Tensor, turns: Turns) -> Tensor:
         """Rows [R, D] of words and seen images."""
-        q, k, v = self.words.heads(x, angles)
-        return self.words.finish(x, ctx.attend(layer, q, k, v))
+        return self.words.finish(x, attend_joined(ctx, layer, (self.words.joined(x, turns),)))
 
-    def draw(self, ctx: KVContext, layer: int, x: Tensor, angles: Angles, marks: Tensor) -> Tensor:
-        """Rows [R, D] of drawings, those of `marks` i64[2B] being words."""
-        marked = x.index_select(0, marks)
-        at_marks = (angles[0].index_select(0, marks), angles[1].index_select(0, marks))
-        heads = self.cells.heads(x, angles)
-        for all_rows, own in zip(heads, self.words.heads(marked, at_marks), strict=True):
-            all_rows.index_copy_(0, marks, own)
-        attended = ctx.attend(layer, *heads)
-        out = self.cells.finish(x, attended)
-        words = self.words.finish(marked, attended.index_select(0, marks))
-        return out.index_copy_(0, marks, words)
+    def draw(
+        self, ctx: KVContext, layer: int, rows: Sequence[Tensor], turns: Turns, at: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Cells [C, D] and marks [2B, D] of drawings; `at` says which rows of the call they are."""
+        experts, count = (self.cells, self.words), len(rows[0])
+        by = [(part[:count], part[count:]) for part in turns]
+        joined = [
+            expert.joined(x, own, where)
+            for expert, x, own, where in zip(experts, rows, zip(*by, strict=True), at, strict=True)
+        ]
+        attended = attend_joined(ctx, layer, joined)
+        return [
+            expert.finish(x, attended.index_select(0, where))
+            for expert, x, where in zip(experts, rows, at, strict=True)
+        ]
 
 
 class MixtureOfTransformers(nn.Module):
@@ -166,7 +177,7 @@ class MixtureOfTransformers(nn.Module):
     def recall(self, ctx: KVContext, emb: Tensor) -> None:
         """Reads an image as a finished drawing: `emb` [R, D], a row for each mark around it."""
         rows = ImageRows.of(ctx, emb.shape[0])
-        self._draw(ctx, self._with_marks(emb, rows), rows.marks)
+        self._draw(ctx, self._with_marks(emb, rows), rows)
 
     def step(self, ctx: KVContext, token: Tensor) -> Tensor:
         """The token i64[B] that follows `token` i64[B]."""
@@ -183,8 +194,9 @@ class MixtureOfTransformers(nn.Module):
         down = torch.div(rows.cells, wide, rounding_mode="floor")
         places = down * self.latents.side + rows.cells - down * wide
         emb = self._with_marks(self.latents.forward(x, t, rows.owners, places), rows)
-        hidden = self._draw(ctx, emb, rows.marks)
-        return self.velocity(self.cell_norm(hidden)).index_fill_(0, rows.marks, 0.0)
+        hidden = self._draw(ctx, emb, rows)
+        v = self.velocity(self.cell_norm(hidden))
+        return v.new_zeros(x.shape).index_copy_(0, rows.inside, v)
 
     def _with_marks(self, emb: Tensor, rows: ImageRows) -> Tensor:
         """`emb` with the words of its marks where they stand."""
@@ -194,18 +206,21 @@ class MixtureOfTransformers(nn.Module):
         return x
 
     def _read(self, ctx: KVContext, x: Tensor) -> Tensor:
-        angles = self.rope.angles(ctx.positions)
+        turns = self.rope.turns(ctx.positions)
         for number, layer in enumerate(self.layers):
             assert isinstance(layer, Layer)
-            x = layer.read(ctx, number, x, angles)
+            x = layer.read(ctx, number, x, turns)
         return x
 
-    def _draw(self, ctx: KVContext, x: Tensor, marks: Tensor) -> Tensor:
-        angles = self.rope.angles(ctx.positions)
+    def _draw(self, ctx: KVContext, x: Tensor, rows: ImageRows) -> Tensor:
+        """The cells [C, D] behind the layers, of rows [R, D]. Each expert's rows lie together."""
+        at = (rows.inside, rows.marks)
+        parts = [x.index_select(0, where) for where in at]
+        turns = self.rope.turns(ctx.positions.index_select(0, torch.cat(at)))
         for number, layer in enumerate(self.layers):
             assert isinstance(layer, Layer)
-            x = layer.draw(ctx, number, x, angles, marks)
-        return x
+            parts = layer.draw(ctx, number, parts, turns, at)
+        return parts[0]
 
 
 _WHOLE: Mapping[str, str] = {

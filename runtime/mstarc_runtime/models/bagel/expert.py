@@ -1,6 +1,6 @@
 """One expert of a layer: everything in it but the attention between rows.
 
-Rows → queries, keys and values that know their positions (`heads`); what was attended → the rows
+Rows → queries, keys and values (`joined`); what was attended → the rows
 behind the layer (`finish`). Both are a row's own affair, so that two experts can share a call.
 """
 
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mstarc_runtime.attention.backend import JoinedHeads
 from mstarc_runtime.layers.config import required
 from mstarc_runtime.layers.mlp import GatedMLP
 from mstarc_runtime.layers.norm import RMSNorm
@@ -17,7 +18,8 @@ from mstarc_runtime.layers.parallel import ColumnLinear, RowLinear
 from mstarc_runtime.layers.rope import Rope
 from mstarc_runtime.layers.shard import Shard
 
-Angles = tuple[Tensor, Tensor]
+Turns = tuple[Tensor, Tensor]
+"""Cosines and sines f32[r, head_dim]."""
 
 
 class Expert(nn.Module):
@@ -41,7 +43,6 @@ class Expert(nn.Module):
         heads = int(required(config, "num_attention_heads"))
         kv_heads = int(config.get("num_key_value_heads") or heads)
         size = self.head_dim = rope.settings.head_dim
-        self.rope = rope
         held, held_kv = shard.heads(heads, "attention heads"), shard.kv_heads(kv_heads)
         self.head_count, self.kv_heads = held[1] - held[0], held_kv[1] - held_kv[0]
         query = (heads * size, (held[0] * size, held[1] * size))
@@ -63,16 +64,22 @@ class Expert(nn.Module):
             device=device,
         )
 
-    def heads(self, x: Tensor, angles: Angles) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries [R, Hq, D], keys and values [R, Hkv, D] of rows [R, width]."""
-        projected = self.qkv(self.attention_norm(x)).view(x.shape[0], -1, self.head_dim)
-        q, k, v = projected.split((self.head_count, self.kv_heads, self.kv_heads), dim=1)
-        turned_q = self.rope.turn(self.q_norm(q), angles)
-        return turned_q, self.rope.turn(self.k_norm(k), angles), v.contiguous()
+    def joined(self, x: Tensor, turns: Turns, at: Tensor | None = None) -> JoinedHeads:
+        """The heads of rows [r, width], which are all rows of a call or those `at` i64[r]."""
+        return JoinedHeads(
+            qkv=self.qkv(self.attention_norm(x)),
+            at=at,
+            count=self.head_count,
+            turns=turns,
+            halves=True,
+            scale=self.head_dim**-0.5,
+            norms=(self.q_norm.weight, self.k_norm.weight),
+            eps=self.q_norm.eps,
+        )
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
-        """Rows [R, width] behind the layer, of those before it and `attended` [R, Hq, D]."""
-        x = x + self.out(attended.flatten(1))
+        """Rows [R, width] behind the layer, of those before it and `attended` [R, Hq D]."""
+        x = x + self.out(attended)
         return x + self.mlp(self.mlp_norm(x))
 
 

@@ -67,11 +67,11 @@ class Experts(nn.Module):
             )
         )
         self.reading = nn.ModuleList(
-            Layer(reads, self.rope, dtype=dtype, device=device)
+            Layer(reads, dtype=dtype, device=device)
             for _ in range(int(required(reads, "num_hidden_layers")))
         )
         self.acting = nn.ModuleList(
-            TimedLayer(acts, self.rope, dtype=dtype, device=device)
+            TimedLayer(acts, dtype=dtype, device=device)
             for _ in range(int(required(acts, "num_hidden_layers")))
         )
         width, numbers = int(required(acts, "hidden_size")), int(required(config, "max_action_dim"))
@@ -94,20 +94,20 @@ class Experts(nn.Module):
     def read(self, ctx: KVContext, emb: Tensor) -> None:
         """Reads rows `emb` [R, D] of images and an order."""
         x = emb.to(self.into.weight.dtype)
-        angles = self.rope.angles(ctx.positions)
+        turns = self.rope.turns(ctx.positions)
         for number, layer in enumerate(self.reading):
             assert isinstance(layer, Layer)
-            x = layer.forward(ctx, number, x, angles)
+            x = layer.forward(ctx, number, x, turns)
 
     def denoise(self, ctx: KVContext, x: Tensor, t: Tensor) -> Tensor:
         """The velocity f32[B, H, A] of actions `x` f32[B, H, A] at times `t` f32[B]."""
         dtype = self.into.weight.dtype
         time = self._time(t).repeat_interleave(x.shape[1], dim=0)
         rows = self.into(x.to(dtype)).flatten(0, 1)
-        angles = self.rope.angles(ctx.positions)
+        turns = self.rope.turns(ctx.positions)
         for number, layer in enumerate(self.acting):
             assert isinstance(layer, TimedLayer)
-            rows = layer.forward(ctx, number, rows, angles, time)
+            rows = layer.forward(ctx, number, rows, turns, time)
         normed, _ = self.norm.forward(rows, time)
         return self.back(normed).view(x.shape).float()
 

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mstarc_runtime.attention.backend import JoinedHeads
 from mstarc_runtime.engine.context import KVContext
 from mstarc_runtime.layers.config import required
+from mstarc_runtime.layers.joined import attend_joined
 from mstarc_runtime.layers.linear import Linear
-from mstarc_runtime.layers.rope import Rope
 
-Angles = tuple[Tensor, Tensor]
+Turns = tuple[Tensor, Tensor]
 
 _EPS = 1e-6
 
@@ -58,7 +59,7 @@ class _Layer(nn.Module):
     """What both kinds have: projections and a gated feed-forward."""
 
     def __init__(
-        self, sizes: Mapping[str, Any], rope: Rope, *, dtype: torch.dtype, device: torch.device
+        self, sizes: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device
     ) -> None:
         super().__init__()
         width = int(required(sizes, "hidden_size"))
@@ -66,19 +67,22 @@ class _Layer(nn.Module):
         self.head_count = int(required(sizes, "num_attention_heads"))
         self.kv_heads = int(required(sizes, "num_key_value_heads"))
         self.head_dim = int(required(sizes, "head_dim"))
-        self.rope = rope
         rows = (self.head_count + 2 * self.kv_heads) * self.head_dim
         self.qkv = Linear(width, rows, dtype=dtype, device=device)
         self.out = Linear(self.head_count * self.head_dim, width, dtype=dtype, device=device)
         self.gate_up = Linear(width, 2 * inner, dtype=dtype, device=device)
         self.down = Linear(inner, width, dtype=dtype, device=device)
 
-    def attend(self, ctx: KVContext, number: int, x: Tensor, angles: Angles) -> Tensor:
+    def attend(self, ctx: KVContext, number: int, x: Tensor, turns: Turns) -> Tensor:
         """What normed rows [R, D] attend to, [R, D]."""
-        heads = self.qkv(x).view(x.shape[0], -1, self.head_dim)
-        q, k, v = heads.split((self.head_count, self.kv_heads, self.kv_heads), dim=1)
-        q, k = self.rope.turn(q, angles), self.rope.turn(k, angles)
-        return self.out(ctx.attend(number, q, k, v.contiguous()).flatten(1))
+        joined = JoinedHeads(
+            qkv=self.qkv(x),
+            count=self.head_count,
+            turns=turns,
+            halves=True,
+            scale=self.head_dim**-0.5,
+        )
+        return self.out(attend_joined(ctx, number, (joined,)))
 
     def feed(self, x: Tensor) -> Tensor:
         gate, up = self.gate_up(x).chunk(2, dim=-1)
@@ -89,16 +93,16 @@ class Layer(_Layer):
     """A layer of the expert that reads."""
 
     def __init__(
-        self, sizes: Mapping[str, Any], rope: Rope, *, dtype: torch.dtype, device: torch.device
+        self, sizes: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device
     ) -> None:
-        super().__init__(sizes, rope, dtype=dtype, device=device)
+        super().__init__(sizes, dtype=dtype, device=device)
         width = int(required(sizes, "hidden_size"))
         self.attention_norm = Norm(width, dtype=dtype, device=device)
         self.mlp_norm = Norm(width, dtype=dtype, device=device)
 
-    def forward(self, ctx: KVContext, number: int, x: Tensor, angles: Angles) -> Tensor:
+    def forward(self, ctx: KVContext, number: int, x: Tensor, turns: Turns) -> Tensor:
         """[R, D] → [R, D]"""
-        x = x + self.attend(ctx, number, self.attention_norm(x), angles)
+        x = x + self.attend(ctx, number, self.attention_norm(x), turns)
         return x + self.feed(self.mlp_norm(x))
 
 
@@ -106,19 +110,17 @@ class TimedLayer(_Layer):
     """A layer of the expert that acts."""
 
     def __init__(
-        self, sizes: Mapping[str, Any], rope: Rope, *, dtype: torch.dtype, device: torch.device
+        self, sizes: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device
     ) -> None:
-        super().__init__(sizes, rope, dtype=dtype, device=device)
+        super().__init__(sizes, dtype=dtype, device=device)
         width = int(required(sizes, "hidden_size"))
         self.attention_norm = TimedNorm(width, dtype=dtype, device=device)
         self.mlp_norm = TimedNorm(width, dtype=dtype, device=device)
 
-    def forward(
-        self, ctx: KVContext, number: int, x: Tensor, angles: Angles, time: Tensor
-    ) -> Tensor:
+    def forward(self, ctx: KVContext, number: int, x: Tensor, turns: Turns, time: Tensor) -> Tensor:
         """[R, D] → [R, D], of rows and their times."""
         normed, gate = self.attention_norm.forward(x, time)
-        x = x + self.attend(ctx, number, normed, angles) * gate
+        x = x + self.attend(ctx, number, normed, turns) * gate
         normed, gate = self.mlp_norm.forward(x, time)
         return x + self.feed(normed) * gate
 

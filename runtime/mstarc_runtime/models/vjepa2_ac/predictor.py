@@ -15,10 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mstarc_runtime.attention.backend import JoinedHeads
 from mstarc_runtime.engine.context import KVContext, OpContext
 from mstarc_runtime.layers.config import require_value, required
+from mstarc_runtime.layers.joined import attend_joined
 from mstarc_runtime.layers.linear import Linear
-from mstarc_runtime.models.vjepa2.blocks import Block, Turns, places, turned, turns
+from mstarc_runtime.models.vjepa2.blocks import Block, Turns, places, turns
 from mstarc_runtime.models.vjepa2_ac.names import block_names
 from mstarc_runtime.models.vjepa2_ac.poses import moved
 from mstarc_runtime.plan_api import Maybe
@@ -144,21 +146,22 @@ class ActionPredictor(nn.Module):
         within = positions - frame * count - CONDITIONS
         # A frame's first cell is in row 0 and column 0.
         at = places(frame * side * side + within.clamp(min=0), side)
-        cosines, sines = turns(at, self._head_dim)
-        return cosines.unsqueeze(1), sines.unsqueeze(1)
+        return turns(at, self._head_dim)
 
 
 class _Layer(Block):
     """A layer whose rows attend through a cache."""
 
     def attend(self, ctx: KVContext, number: int, x: Tensor, by: Turns) -> Tensor:
-        """[R, D] → [R, D]; `by` is [R, 1, head_dim]."""
-        q, k, v = (
-            part.unflatten(-1, (self.heads, -1))
-            for part in self.qkv(self.norm1(x)).chunk(3, dim=-1)
+        """[R, D] → [R, D]; `by` is [R, head_dim]."""
+        joined = JoinedHeads(
+            qkv=self.qkv(self.norm1(x)),
+            count=self.heads,
+            turns=by,
+            halves=False,
+            scale=by[0].shape[-1] ** -0.5,
         )
-        attended = ctx.attend(number, turned(q, by), turned(k, by), v.contiguous())
-        x = x + self.proj(attended.flatten(1))
+        x = x + self.proj(attend_joined(ctx, number, (joined,)))
         return x + self.fc2(functional.gelu(self.fc1(self.norm2(x))))
 
 

@@ -1,0 +1,185 @@
+"""Attention of as many rows a request over its pages: `q` bf16[B * each, Hq, D] → [B * each, Hq, D].
+
+Keys and values of the rows themselves are in the cache already. A block takes some rows' queries of
+one key-value head and a part of the context. The grid is fixed, so that a captured call needs no
+plan: how many rows a part has is computed from the request's length on the device. The block that
+comes last joins the parts in their order.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from mstarc_runtime.attention.mask import Mask
+
+
+@triton.jit
+def attend_fixed(
+    q,
+    keys,
+    values,
+    pages,
+    lengths,
+    partial,
+    arrived,
+    out,
+    page_stride,
+    scale,
+    EACH: tl.constexpr,
+    HEADS: tl.constexpr,
+    KV_HEADS: tl.constexpr,
+    D: tl.constexpr,
+    PAGE: tl.constexpr,
+    PARTS: tl.constexpr,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    FRAME: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    tile = tl.program_id(0)
+    head = tl.program_id(1)
+    request = tl.program_id(2) // PARTS
+    part = tl.program_id(2) % PARTS
+    GROUP: tl.constexpr = HEADS // KV_HEADS
+    # The stride between rows of a page.
+    ROW: tl.constexpr = KV_HEADS * D
+    number = tile * M + tl.arange(0, M)
+    row = number // GROUP
+    is_query = row < EACH
+    whole = tl.arange(0, D)
+    at = ((request * EACH + row) * HEADS + head * GROUP + number % GROUP).to(tl.int64) * D
+    asked = tl.load(q + at[:, None] + whole[None, :], mask=is_query[:, None], other=0.0)
+    length = tl.load(lengths + request)
+    end = tl.full((M,), 1, tl.int32) * length
+    if FRAME > 0:
+        # A row sees all up to the end of its frame; of frames of one row, up to itself.
+        end = tl.minimum(((length - EACH + row) // FRAME + 1) * FRAME, length)
+    share = tl.cdiv(tl.cdiv(length, N), PARTS) * N
+    first = part * share
+    last = tl.minimum(first + share, length)
+    best = tl.full((M,), float("-inf"), dtype=tl.float32)
+    total = tl.zeros((M,), dtype=tl.float32)
+    seen = tl.zeros((M, D), dtype=tl.float32)
+    base = pages + request * page_stride
+    for start in tl.range(first, last, N, num_stages=STAGES):
+        other = start + tl.arange(0, N)
+        there = other < last
+        page = tl.load(base + other // PAGE, mask=there, other=0)
+        held = (page.to(tl.int64) * PAGE + other % PAGE) * ROW + head * D
+        k = tl.load(keys + held[None, :] + whole[:, None], mask=there[None, :], other=0.0)
+        scores = tl.dot(asked, k) * (scale * 1.4426950408889634)
+        scores = tl.where(there[None, :] & (other[None, :] < end[:, None]), scores, float("-inf"))
+        above = tl.maximum(best, tl.max(scores, axis=1))
+        # A row that has seen nothing yet has no greatest score.
+        level = tl.where(above == float("-inf"), 0.0, above)
+        weights = tl.exp2(scores - level[:, None])
+        fade = tl.exp2(best - level)
+        total = total * fade + tl.sum(weights, axis=1)
+        v = tl.load(values + held[:, None] + whole[None, :], mask=there[:, None], other=0.0)
+        seen = seen * fade[:, None] + tl.dot(weights.to(v.dtype), v)
+        best = above
+    to = out + at[:, None] + whole[None, :]
+    if PARTS == 1:
+        result = (seen / total[:, None]).to(out.dtype.element_ty)
+        tl.store(to, result, mask=is_query[:, None])
+    else:
+        # [block, part, query, D + 2]: sums, then the greatest score and the weights' sum
+        WIDE: tl.constexpr = D + 2
+        block = (request * KV_HEADS + head) * tl.num_programs(0) + tile
+        query = tl.arange(0, M)
+        own = ((block * PARTS + part).to(tl.int64) * M + query) * WIDE
+        tl.store(partial + own[:, None] + whole[None, :], seen)
+        tl.store(partial + own + D, best)
+        tl.store(partial + own + D + 1, total)
+        tl.debug_barrier()
+        if tl.atomic_add(arrived + block, 1, sem="acq_rel") == PARTS - 1:
+            level = tl.full((M,), float("-inf"), dtype=tl.float32)
+            for each in tl.static_range(PARTS):
+                own = ((block * PARTS + each).to(tl.int64) * M + query) * WIDE
+                level = tl.maximum(level, tl.load(partial + own + D, cache_modifier=".cg"))
+            seen = tl.zeros((M, D), dtype=tl.float32)
+            total = tl.zeros((M,), dtype=tl.float32)
+            for each in tl.static_range(PARTS):
+                own = ((block * PARTS + each).to(tl.int64) * M + query) * WIDE
+                fade = tl.exp2(tl.load(partial + own + D, cache_modifier=".cg") - level)
+                total += fade * tl.load(partial + own + D + 1, cache_modifier=".cg")
+                sums = tl.load(partial + own[:, None] + whole[None, :], cache_modifier=".cg")
+                seen += fade[:, None] * sums
+            result = (seen / total[:, None]).to(out.dtype.element_ty)
+            tl.store(to, result, mask=is_query[:, None])
+            tl.store(arrived + block, 0)
+
+
+_BLOCKS = 264
+"""Blocks that fill the chip once: two on each of an H200's multiprocessors."""
+_MOST_PARTS = 8
+
+
+class FixedRowsAttention:
+    """The launch for one bucket and one cache."""
+
+    def __init__(
+        self,
+        *,
+        batch: int,
+        each: int,
+        heads: int,
+        kv_heads: int,
+        head_dim: int,
+        page_size: int,
+        mask: Mask,
+        device: torch.device,
+    ) -> None:
+        self._batch, self._each, self._heads, self._kv_heads = batch, each, heads, kv_heads
+        self._head_dim, self._page_size = head_dim, page_size
+        self._frame = {"causal": 1, "frames": mask.frame_rows}.get(mask.kind, 0)
+        queries = each * (heads // kv_heads)
+        self._rows = 64 if queries > 32 else max(16, triton.next_power_of_2(queries))
+        self._tiles = triton.cdiv(queries, self._rows)
+        blocks = batch * kv_heads * self._tiles
+        self._parts = max(1, min(_MOST_PARTS, _BLOCKS // blocks))
+        self._partial = torch.empty(
+            (blocks, self._parts, self._rows, head_dim + 2) if self._parts > 1 else (1,),
+            dtype=torch.float32,
+            device=device,
+        )
+        self._arrived = torch.zeros(blocks, dtype=torch.int32, device=device)
+
+    def __call__(
+        self,
+        q: Tensor,
+        *,
+        lengths: Tensor,
+        pages: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        scale: float,
+    ) -> Tensor:
+        """`q` [B * each, Hq, D]; `lengths` i32[B] with these rows; `pages` i32[B, most pages];
+        `keys`, `values` of one layer [pages, page, Hkv, D]."""
+        out = torch.empty_like(q)
+        attend_fixed[(self._tiles, self._kv_heads, self._batch * self._parts)](
+            q,
+            keys,
+            values,
+            pages,
+            lengths,
+            self._partial,
+            self._arrived,
+            out,
+            pages.stride(0),
+            scale,
+            EACH=self._each,
+            HEADS=self._heads,
+            KV_HEADS=self._kv_heads,
+            D=self._head_dim,
+            PAGE=self._page_size,
+            PARTS=self._parts,
+            M=self._rows,
+            N=64,
+            FRAME=self._frame,
+            STAGES=2 if self._head_dim > 128 else 3,
+            num_warps=8 if self._head_dim > 128 else 4,
+        )
+        return out
