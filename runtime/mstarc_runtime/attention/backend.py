@@ -16,8 +16,13 @@ from mstarc_runtime.kvcache.step import StepRows
 class JoinedAttention(Protocol):
     """Attends one row a request, given as the product with the joined matrix of q, k and v."""
 
-    def __call__(self, layer: int, qkv: Tensor, out: Tensor) -> None:
-        """`qkv` [B, (Hq + 2 Hkv) D] without positions → `out` [B, Hq D]; k and v are appended."""
+    def __call__(
+        self, layer: int, qkv: Tensor, out: Tensor, *, turns: Tensor | None = None
+    ) -> None:
+        """`qkv` [B, (Hq + 2 Hkv) D] without positions → `out` [B, Hq D]; k and v are appended.
+
+        `turns` i64[B] are the positions by which heads turn, where they are not the rows' own.
+        """
         ...
 
 

@@ -118,21 +118,26 @@ class _Step:
             page_size=layout.page_size,
             parts=parts_of(batch=self._rows.bucket, kv_heads=layout.kv_heads),
             rows=64 if self._rows.bucket == 1 else 128,
+            warps=4 if self._rows.bucket >= 16 else 8,
+            stages=3 if self._rows.bucket >= 16 else 2,
             chained=True,
             device=torch.device(cache.device),
         )
 
-        def attend(layer: int, qkv: Tensor, out: Tensor) -> None:
+        def attend(layer: int, qkv: Tensor, out: Tensor, *, turns: Tensor | None = None) -> None:
             kernel(
                 qkv,
                 out,
                 angles=angles,
-                positions=mirror.positions,
+                positions=mirror.positions if turns is None else turns,
                 lengths=mirror.kv_lengths,
                 pages=self._pages.tensor,
                 keys=cache.keys[layer],
                 values=cache.values[layer],
                 scale=scale,
+                norms=None if norms is None else norms[layer],
+                eps=eps,
+                are_positions_new=turns is not None,
             )
 
         return attend

@@ -1,11 +1,12 @@
 """Attention of one new row a request over its pages, with what stands around it in one kernel.
 
-The row's queries and keys are turned by their position, its key and value are written into the
-cache, and the request's rows are attended: `qkv` bf16[B, (Hq + 2 Hkv) D] → bf16[B, Hq D].
+The row's queries and keys are normed, where the model norms heads, and turned by their position,
+its key and value are written into the cache, and the request's rows are attended: `qkv`
+bf16[B, (Hq + 2 Hkv) D] → bf16[B, Hq D].
 
 A block takes the query heads of one key-value head and a part of the rows. The grid is fixed, so
 that a captured step needs no plan: how many rows a part has is computed from the request's length
-on the device. The block that comes last joins the parts in their order.
+on the device. The block of the last part joins them (see `joining`).
 """
 
 import torch
@@ -14,13 +15,20 @@ import triton.language as tl
 from torch import Tensor
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
+from mstarc_runtime.kernels.joining import absent, as_bits, when_there
 
 
 @triton.jit
-def _turned(at, cosine, sine, mask, H: tl.constexpr):
+def _turned(at, cosine, sine, mask, norm, eps, H: tl.constexpr, NORMED: tl.constexpr):
     """Both halves of heads at pointers `at` [R, H], turned, as the cache keeps them."""
     first = tl.load(at, mask=mask, other=0.0).to(tl.float32)
     second = tl.load(at + H, mask=mask, other=0.0).to(tl.float32)
+    if NORMED:
+        half = tl.arange(0, H)
+        total = tl.sum(first * first + second * second, axis=1)[:, None]
+        factor = tl.rsqrt(total / (2 * H) + eps)
+        first *= factor * tl.load(norm + half)[None, :].to(tl.float32)
+        second *= factor * tl.load(norm + H + half)[None, :].to(tl.float32)
     low = (first * cosine - second * sine).to(at.dtype.element_ty)
     high = (second * cosine + first * sine).to(at.dtype.element_ty)
     return low, high
@@ -62,39 +70,36 @@ def _attended(
 
 @triton.jit
 def _join(
-    partial, arrived, out, to, block, part, best, total, seen, is_query,
-    D: tl.constexpr, Q: tl.constexpr, PARTS: tl.constexpr, SLOTS: tl.constexpr,
+    partial, out, block, to, part, best, total, seen,
+    GROUP: tl.constexpr, D: tl.constexpr, Q: tl.constexpr, FEW: tl.constexpr,
+    PARTS: tl.constexpr, SLOTS: tl.constexpr,
 ):  # fmt: skip
-    """Leaves what this part found; the last to come adds all parts in their order."""
+    """Leaves what this part found; the last part joins them all into `out` at `to`."""
     queries = tl.arange(0, Q)
     whole = tl.arange(0, D)
-    # [request, head, part, query, D + 2]: sums, then the greatest score and the weights' sum
+    # [request and head, part, query, D + 2]: sums, then the greatest score and the weights' sum
     WIDE: tl.constexpr = D + 2
-    own = ((block * PARTS + part) * Q + queries) * WIDE
-    tl.store(partial + own[:, None] + whole[None, :], seen, mask=is_query[:, None])
-    tl.store(partial + own + D, best, mask=is_query)
-    tl.store(partial + own + D + 1, total, mask=is_query)
-    tl.debug_barrier()
-    if tl.atomic_add(arrived + block, 1, sem="acq_rel") == PARTS - 1:
-        # All that is needed is asked for at once: one way to the cache and back.
-        every = tl.arange(0, SLOTS)
-        at = ((block * PARTS + every)[:, None] * Q + queries[None, :]) * WIDE
-        there = (every < PARTS)[:, None] & is_query[None, :]
-        bests = tl.load(partial + at + D, mask=there, other=float("-inf"), cache_modifier=".cg")
-        totals = tl.load(partial + at + D + 1, mask=there, other=0.0, cache_modifier=".cg")
-        sums = tl.load(
-            partial + at[:, :, None] + whole[None, None, :],
-            mask=there[:, :, None],
-            other=0.0,
-            cache_modifier=".cg",
+    base = partial + block * PARTS * FEW * WIDE
+    own = base + (part * FEW + queries) * WIDE
+    is_query = queries < GROUP
+    tl.store(own[:, None] + whole[None, :], as_bits(seen), mask=is_query[:, None])
+    tl.store(own + D, as_bits(best), mask=is_query)
+    tl.store(own + D + 1, as_bits(total), mask=is_query)
+    if part == PARTS - 1:
+        every = tl.arange(0, SLOTS)[:, None]
+        few = tl.arange(0, FEW)[None, :]
+        at = base + (every * FEW + few) * WIDE
+        there = (every < PARTS) & (few < GROUP)
+        sums = when_there(at[:, :, None] + whole[None, None, :], there[:, :, None] & (whole >= 0))
+        bests = tl.where(there, when_there(at + D, there), float("-inf"))
+        totals = when_there(at + D + 1, there)
+        greatest = tl.max(bests, axis=0)
+        fades = tl.where(there, tl.exp(bests - greatest[None, :]), 0.0)
+        result = tl.sum(fades[:, :, None] * sums, axis=0) / tl.sum(fades * totals, axis=0)[:, None]
+        few = tl.arange(0, FEW)[:, None]
+        tl.store(
+            out + to + few * D + whole[None, :], result.to(out.dtype.element_ty), mask=few < GROUP
         )
-        best = tl.where(is_query, tl.max(bests, axis=0), 0.0)
-        fades = tl.exp(bests - best[None, :])
-        total = tl.sum(fades * totals, axis=0)
-        seen = tl.sum(fades[:, :, None] * sums, axis=0)
-        result = (seen / total[:, None]).to(out.dtype.element_ty)
-        tl.store(out + to, result, mask=is_query[:, None])
-        tl.store(arrived + block, 0)
 
 
 @triton.jit
@@ -108,10 +113,12 @@ def attend_rows(
     keys,
     values,
     partial,
-    arrived,
     out,
+    q_norm,
+    k_norm,
     page_stride,
     scale,
+    eps,
     HEADS: tl.constexpr,
     KV_HEADS: tl.constexpr,
     D: tl.constexpr,
@@ -119,7 +126,10 @@ def attend_rows(
     PARTS: tl.constexpr,
     ROWS: tl.constexpr,
     SLOTS: tl.constexpr,
+    FEW: tl.constexpr,
     STAGES: tl.constexpr,
+    NORMED: tl.constexpr,
+    LATE: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
     request = tl.program_id(0)
@@ -132,12 +142,11 @@ def attend_rows(
     ROW: tl.constexpr = KV_HEADS * D
     allow_next(CHAINED)
     length = tl.load(lengths + request)
-    position = tl.load(positions + request)
     half = tl.arange(0, H)
     whole = tl.arange(0, D)
     queries = tl.arange(0, Q)
-    cosine = tl.load(cosines + position * H + half)[None, :]
-    sine = tl.load(sines + position * H + half)[None, :]
+    if not LATE:
+        position = tl.load(positions + request)
     row_at = qkv + request * (HEADS + 2 * KV_HEADS) * D
     q_at = row_at + (head * GROUP + queries)[:, None] * D + half[None, :]
     # The new row is the last of `length`; it is attended from the registers of the last part.
@@ -148,8 +157,16 @@ def attend_rows(
     # Rows of earlier steps: the first of them are fetched while the previous kernel ends.
     base = pages + request * page_stride
     k_low, k_high, v = _rows(keys, values, base, first, last, head * D, PAGE, ROW, H, ROWS)
+    if not LATE:
+        cosine = tl.load(cosines + position * H + half)[None, :]
+        sine = tl.load(sines + position * H + half)[None, :]
     wait_for_previous(CHAINED)
-    q_low, q_high = _turned(q_at, cosine, sine, (queries < GROUP)[:, None], H)
+    if LATE:
+        # A kernel of this step has computed where the row stands.
+        position = tl.load(positions + request)
+        cosine = tl.load(cosines + position * H + half)[None, :]
+        sine = tl.load(sines + position * H + half)[None, :]
+    q_low, q_high = _turned(q_at, cosine, sine, (queries < GROUP)[:, None], q_norm, eps, H, NORMED)
     best = tl.full((Q,), float("-inf"), dtype=tl.float32)
     total = tl.zeros((Q,), dtype=tl.float32)
     seen = tl.zeros((Q, D), dtype=tl.float32)
@@ -166,7 +183,9 @@ def attend_rows(
         page = tl.load(pages + request * page_stride + old // PAGE)
         at = (page.to(tl.int64) * PAGE + old % PAGE) * ROW + head * D
         k_at = row_at + (HEADS + head) * D
-        new_low, new_high = _turned(k_at + half[None, :], cosine, sine, (half < H)[None, :], H)
+        new_low, new_high = _turned(
+            k_at + half[None, :], cosine, sine, (half < H)[None, :], k_norm, eps, H, NORMED
+        )
         new_v = tl.load(row_at + (HEADS + KV_HEADS + head) * D + whole)
         tl.store(keys + at + half[None, :], new_low)
         tl.store(keys + at + H + half[None, :], new_high)
@@ -184,14 +203,18 @@ def attend_rows(
         seen = seen * fade[:, None] + weight[:, None] * new_v.to(tl.float32)[None, :]
         best = above
 
-    is_query = queries < GROUP
-    to = (request * HEADS + head * GROUP + queries)[:, None] * D + whole[None, :]
+    to = (request * HEADS + head * GROUP) * D
     if PARTS == 1:
-        tl.store(out + to, (seen / total[:, None]).to(out.dtype.element_ty), mask=is_query[:, None])
+        result = (seen / total[:, None]).to(out.dtype.element_ty)
+        tl.store(
+            out + to + queries[:, None] * D + whole[None, :],
+            result,
+            mask=(queries < GROUP)[:, None],
+        )
     else:
         _join(
-            partial, arrived, out, to, request * KV_HEADS + head, part, best, total, seen,
-            is_query, D, Q, PARTS, SLOTS,
+            partial, out, request * KV_HEADS + head, to, part, best, total, seen,
+            GROUP, D, Q, FEW, PARTS, SLOTS,
         )  # fmt: skip
 
 
@@ -227,10 +250,9 @@ class DecodeAttention:
         self.page_size, self.parts, self.rows = page_size, parts, rows
         self.warps, self.stages = warps, stages
         self.chained = chained
-        self.partial = torch.empty(
-            (batch * kv_heads, parts, 16, head_dim + 2), dtype=torch.float32, device=device
-        )
-        self.arrived = torch.zeros(batch * kv_heads, dtype=torch.int32, device=device)
+        self.few = triton.next_power_of_2(heads // kv_heads)
+        count = batch * kv_heads * parts * self.few * (head_dim + 2)
+        self.partial = absent(count if parts > 1 else 1, device)
 
     def __call__(
         self,
@@ -244,9 +266,13 @@ class DecodeAttention:
         keys: Tensor,
         values: Tensor,
         scale: float,
+        norms: tuple[Tensor, Tensor] | None = None,
+        eps: float = 0.0,
+        are_positions_new: bool = False,
     ) -> None:
         """`angles`: tables f32[positions, D / 2]; `positions` i64[B]; `lengths` i32[B] with the new
-        row; `pages` i32[B, most pages]; `keys`, `values` of one layer [pages, page, Hkv, D]."""
+        row; `pages` i32[B, most pages]; `keys`, `values` of one layer [pages, page, Hkv, D];
+        `norms` of queries and keys [D]. `are_positions_new`: the kernel before makes them."""
         attend_rows[(self.batch, self.kv_heads, self.parts)](
             qkv,
             *angles,
@@ -256,10 +282,11 @@ class DecodeAttention:
             keys,
             values,
             self.partial,
-            self.arrived,
             out,
+            *((qkv, qkv) if norms is None else norms),
             pages.stride(0),
             scale,
+            eps,
             HEADS=self.heads,
             KV_HEADS=self.kv_heads,
             D=self.head_dim,
@@ -267,7 +294,10 @@ class DecodeAttention:
             PARTS=self.parts,
             ROWS=self.rows,
             SLOTS=triton.next_power_of_2(self.parts),
+            FEW=self.few,
             STAGES=self.stages,
+            NORMED=norms is not None,
+            LATE=are_positions_new,
             CHAINED=self.chained,
             num_warps=self.warps,
             launch_pdl=self.chained,

@@ -19,16 +19,20 @@ from torch import Tensor
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 from mstarc_runtime.layers.sampler import (
     CANDIDATES,
+    CUBIC,
     KEYS_A_LOGIT,
     LAST_KEY,
     MASS_BITS,
     mass_tables,
 )
 
+PART = 2048
 TRIES = tl.constexpr(CANDIDATES)
 KEYS = tl.constexpr(float(KEYS_A_LOGIT))
 MOST = tl.constexpr(float(LAST_KEY))
 BITS = tl.constexpr(MASS_BITS)
+UNIT = tl.constexpr(1 << MASS_BITS)
+CUBED = tl.constexpr(CUBIC)
 
 
 @triton.jit
@@ -49,31 +53,26 @@ def _uniform(seed, stream, counter):
 
 
 @triton.jit
-def _scaled(
-    logits, seen, settings, slots, row, part, V, COUNT: tl.constexpr, PENALISED, PART: tl.constexpr
-):
-    """The part's logits, penalised and divided by the temperature, -inf outside; and its ids."""
-    ids = part * PART + tl.arange(0, PART)
-    inside = ids < V
-    slot = tl.load(slots + row)
-    values = tl.load(logits + row.to(tl.int64) * V + ids, mask=inside, other=float("-inf"))
-    if PENALISED:
-        penalty = tl.load(settings + 2 * COUNT + slot)
-        known = tl.load(seen + slot * V + ids, mask=inside, other=0)
-        changed = tl.where(values > 0, tl.math.div_rn(values, penalty), values * penalty)
-        values = tl.where(known != 0, changed, values)
-    temperature = tl.load(settings + slot)
-    # Rounded as the reference rounds, so that both choose alike.
-    return tl.math.div_rn(values, tl.where(temperature > 0, temperature, 1.0)), ids
+def mass_of(key, upper, middle):
+    """`layers.sampler.masses_of`, on i32 or i64 keys: i64."""
+    rough = tl.load(upper + (key >> 19)) * tl.load(middle + ((key >> 12) & 127)) >> BITS
+    last = (key & 4095).to(tl.int64)
+    fine = UNIT - (last << 12) + (last * last >> 8) - (last * last * last * CUBED >> 52)
+    return rough * fine >> BITS
 
 
 @triton.jit
-def _weighed(scaled, greatest, upper, lower):
-    """(key, mass) i64 of scaled logits, by how far they are below the greatest."""
-    below = greatest - scaled
-    key = tl.minimum(below * KEYS, MOST).to(tl.int64)
-    mass = tl.load(upper + (key >> 12)) * tl.load(lower + (key & 4095)) >> BITS
-    return key, mass
+def _part(scaled, row, part, PART: tl.constexpr, PARTS: tl.constexpr):
+    """Scaled logits of a part, and its ids."""
+    ids = part * PART + tl.arange(0, PART)
+    return tl.load(scaled + row * (PARTS * PART) + ids), ids
+
+
+@triton.jit
+def _weighed(values, greatest, upper, middle):
+    """(key i32, mass i64) of scaled logits, by how far they are below the greatest."""
+    key = tl.minimum((greatest - values) * KEYS, MOST).to(tl.int32)
+    return key, mass_of(key, upper, middle)
 
 
 @triton.jit
@@ -96,43 +95,54 @@ def _place(masses, uniform, WIDE: tl.constexpr):
 
 @triton.jit
 def greatest_of_parts(
-    logits, seen, settings, slots, greatest, best_ids, V,
-    PART: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr, PENALISED: tl.constexpr,
-    CHAINED: tl.constexpr,
+    logits, seen, settings, slots, scaled, greatest, best_ids,
+    V: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr, COUNT: tl.constexpr,
+    PENALISED: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
+    """Logits, penalised and divided by the temperature, -inf behind the last, into `scaled`."""
     part = tl.program_id(0)
     row = tl.program_id(1)
     allow_next(CHAINED)
     wait_for_previous(CHAINED)
-    scaled, ids = _scaled(logits, seen, settings, slots, row, part, V, COUNT, PENALISED, PART)
-    most = tl.max(scaled, axis=0)
+    ids = part * PART + tl.arange(0, PART)
+    inside = ids < V
+    slot = tl.load(slots + row)
+    values = tl.load(logits + row.to(tl.int64) * V + ids, mask=inside, other=float("-inf"))
+    if PENALISED:
+        penalty = tl.load(settings + 2 * COUNT + slot)
+        known = tl.load(seen + slot * V + ids, mask=inside, other=0)
+        changed = tl.where(values > 0, tl.math.div_rn(values, penalty), values * penalty)
+        values = tl.where(known != 0, changed, values)
+    temperature = tl.load(settings + slot)
+    # Rounded as the reference rounds, so that both choose alike.
+    values = tl.math.div_rn(values, tl.where(temperature > 0, temperature, 1.0))
+    tl.store(scaled + row * (PARTS * PART) + ids, values)
+    most = tl.max(values, axis=0)
     tl.store(greatest + row * PARTS + part, most)
-    tl.store(best_ids + row * PARTS + part, tl.min(tl.where(scaled == most, ids, V), axis=0))
+    tl.store(best_ids + row * PARTS + part, tl.min(tl.where(values == most, ids, V), axis=0))
 
 
 @triton.jit
 def masses_of_parts(
-    logits, seen, settings, slots, upper, lower, greatest, masses, V,
-    PART: tl.constexpr, PARTS: tl.constexpr, WIDE: tl.constexpr, COUNT: tl.constexpr,
-    PENALISED: tl.constexpr, CHAINED: tl.constexpr,
+    scaled, upper, middle, greatest, masses,
+    PART: tl.constexpr, PARTS: tl.constexpr, WIDE: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
     part = tl.program_id(0)
     row = tl.program_id(1)
     allow_next(CHAINED)
     wait_for_previous(CHAINED)
-    scaled, _ = _scaled(logits, seen, settings, slots, row, part, V, COUNT, PENALISED, PART)
-    _, mass = _weighed(scaled, _greatest(greatest, row, PARTS, WIDE), upper, lower)
+    values, _ = _part(scaled, row, part, PART, PARTS)
+    _, mass = _weighed(values, _greatest(greatest, row, PARTS, WIDE), upper, middle)
     tl.store(masses + row * PARTS + part, tl.sum(mass, axis=0))
 
 
 @triton.jit
 def draw_candidates(
-    logits, seen, settings, slots, upper, lower, seeds, draws, greatest, masses, candidates,
-    stream, V,
-    PART: tl.constexpr, PARTS: tl.constexpr, WIDE: tl.constexpr, COUNT: tl.constexpr,
-    PENALISED: tl.constexpr, CHAINED: tl.constexpr,
+    scaled, slots, upper, middle, seeds, draws, greatest, masses, candidates, stream,
+    V: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr, WIDE: tl.constexpr,
+    CHAINED: tl.constexpr,
 ):  # fmt: skip
-    """`candidates` i64[B, 2, TRIES]: ids, keys."""
+    """`candidates` i64[B, 2, TRIES]: ids, then their keys."""
     number = tl.program_id(0)
     row = tl.program_id(1)
     allow_next(CHAINED)
@@ -143,26 +153,20 @@ def draw_candidates(
     counter = tl.load(draws + slot) * 4096 + number
     uniform = _uniform(tl.load(seeds + slot), stream, counter)
     there, target = _place(every, uniform, WIDE)
-    scaled, ids = _scaled(logits, seen, settings, slots, row, there, V, COUNT, PENALISED, PART)
-    key, mass = _weighed(scaled, _greatest(greatest, row, PARTS, WIDE), upper, lower)
+    values, ids = _part(scaled, row, there, PART, PARTS)
+    key, mass = _weighed(values, _greatest(greatest, row, PARTS, WIDE), upper, middle)
     drawn = tl.min(tl.where(tl.cumsum(mass, axis=0) > target, ids, V - 1), axis=0)
     at = candidates + row * 2 * TRIES + number
     tl.store(at, drawn.to(tl.int64))
-    tl.store(at + TRIES, tl.sum(tl.where(ids == drawn, key, 0), axis=0))
-
-
-@triton.jit
-def _eight_sums(a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3, b4, b5, b6, b7):
-    return a0 + b0, a1 + b1, a2 + b2, a3 + b3, a4 + b4, a5 + b5, a6 + b6, a7 + b7
+    tl.store(at + TRIES, tl.sum(tl.where(ids == drawn, key, 0), axis=0).to(tl.int64))
 
 
 @triton.jit
 def decide(
-    logits, seen, settings, slots, upper, lower, seeds, draws, greatest, best_ids, masses,
-    candidates, above,
-    arrived, tokens, stream, V,
-    PART: tl.constexpr, PARTS: tl.constexpr, WIDE: tl.constexpr, COUNT: tl.constexpr,
-    PENALISED: tl.constexpr, CHAINED: tl.constexpr,
+    scaled, seen, settings, slots, upper, middle, seeds, draws, greatest, best_ids, masses,
+    candidates, above, arrived, tokens, stream,
+    V: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr, WIDE: tl.constexpr,
+    COUNT: tl.constexpr, PENALISED: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
     """`above` i64[B, PARTS, TRIES]: mass of smaller keys than the candidate's."""
     part = tl.program_id(0)
@@ -170,33 +174,12 @@ def decide(
     allow_next(CHAINED)
     wait_for_previous(CHAINED)
     most = _greatest(greatest, row, PARTS, WIDE)
-    scaled, ids = _scaled(logits, seen, settings, slots, row, part, V, COUNT, PENALISED, PART)
-    key, mass = _weighed(scaled, most, upper, lower)
-    limits = candidates + row * 2 * TRIES + TRIES
-    # One pass over the block's threads for all eight sums.
-    m0, m1, m2, m3, m4, m5, m6, m7 = tl.reduce(
-        (
-            tl.where(key < tl.load(limits), mass, 0),
-            tl.where(key < tl.load(limits + 1), mass, 0),
-            tl.where(key < tl.load(limits + 2), mass, 0),
-            tl.where(key < tl.load(limits + 3), mass, 0),
-            tl.where(key < tl.load(limits + 4), mass, 0),
-            tl.where(key < tl.load(limits + 5), mass, 0),
-            tl.where(key < tl.load(limits + 6), mass, 0),
-            tl.where(key < tl.load(limits + 7), mass, 0),
-        ),
-        0,
-        _eight_sums,
-    )
-    to = above + (row * PARTS + part) * TRIES
-    tl.store(to, m0)
-    tl.store(to + 1, m1)
-    tl.store(to + 2, m2)
-    tl.store(to + 3, m3)
-    tl.store(to + 4, m4)
-    tl.store(to + 5, m5)
-    tl.store(to + 6, m6)
-    tl.store(to + 7, m7)
+    values, ids = _part(scaled, row, part, PART, PARTS)
+    key, mass = _weighed(values, most, upper, middle)
+    for number in tl.static_range(TRIES):
+        limit = tl.load(candidates + row * 2 * TRIES + TRIES + number)
+        here = tl.sum(tl.where(key < limit, mass, 0), axis=0)
+        tl.store(above + (row * PARTS + part) * TRIES + number, here)
     tl.debug_barrier()
     if tl.atomic_add(arrived + row, 1, sem="acq_rel") == PARTS - 1:
         slot = tl.load(slots + row)
@@ -212,7 +195,7 @@ def decide(
             tl.load(at, mask=within_row[:, None], other=0, cache_modifier=".cg"), axis=0
         )
         chosen_ids = tl.load(candidates + row * 2 * TRIES + numbers)
-        keys = tl.load(candidates + row * 2 * TRIES + TRIES + numbers)
+        keys = tl.load(candidates + row * 2 * TRIES + TRIES + numbers).to(tl.int32)
         first = tl.min(tl.where(higher < wanted, numbers, TRIES), axis=0)
         token = tl.sum(tl.where(numbers == first, chosen_ids, 0), axis=0)
         draw = tl.load(draws + slot)
@@ -222,31 +205,25 @@ def decide(
             low = tl.min(keys, axis=0) * 0 - 1
             high = tl.min(keys, axis=0) - 1
             while high - low > 1:
-                middle = (low + high) // 2
-                reached = tl.min(keys, axis=0) * 0
+                middle_key = (low + high) // 2
+                reached = total * 0
                 for other in range(PARTS):
-                    scaled, ids = _scaled(
-                        logits, seen, settings, slots, row, other, V, COUNT, PENALISED, PART
-                    )
-                    key, mass = _weighed(scaled, most, upper, lower)
-                    reached += tl.sum(tl.where(key <= middle, mass, 0), axis=0)
+                    values, ids = _part(scaled, row, other, PART, PARTS)
+                    key, mass = _weighed(values, most, upper, middle)
+                    reached += tl.sum(tl.where(key <= middle_key, mass, 0), axis=0)
                 is_enough = reached >= wanted
-                high = tl.where(is_enough, middle, high)
-                low = tl.where(is_enough, low, middle)
+                high = tl.where(is_enough, middle_key, high)
+                low = tl.where(is_enough, low, middle_key)
             left = tl.zeros((WIDE,), dtype=tl.int64)
             for other in range(PARTS):
-                scaled, ids = _scaled(
-                    logits, seen, settings, slots, row, other, V, COUNT, PENALISED, PART
-                )
-                key, mass = _weighed(scaled, most, upper, lower)
+                values, ids = _part(scaled, row, other, PART, PARTS)
+                key, mass = _weighed(values, most, upper, middle)
                 inside = tl.sum(tl.where(key <= high, mass, 0), axis=0)
                 left = tl.where(parts == other, inside, left)
             counter = draw * 4096 + TRIES
             there, target = _place(left, _uniform(seed, stream, counter), WIDE)
-            scaled, ids = _scaled(
-                logits, seen, settings, slots, row, there, V, COUNT, PENALISED, PART
-            )
-            key, mass = _weighed(scaled, most, upper, lower)
+            values, ids = _part(scaled, row, there, PART, PARTS)
+            key, mass = _weighed(values, most, upper, middle)
             ends = tl.cumsum(tl.where(key <= high, mass, 0), axis=0)
             token = tl.min(tl.where(ends > target, ids, V - 1), axis=0).to(tl.int64)
         if tl.load(settings + slot) <= 0:
@@ -258,11 +235,6 @@ def decide(
         if PENALISED:
             tl.store(seen + slot * V + token, tl.full((), 1, tl.int8))
         tl.store(arrived + row, 0)
-
-
-def part_of(batch: int) -> int:
-    """Ids that a block looks at: so many that all blocks of a pass are on the chip at once."""
-    return 2048 if batch <= 8 else 4096 if batch <= 16 else 8192
 
 
 class Draw:
@@ -281,13 +253,13 @@ class Draw:
         """`count` is how many slots the settings have; `stream` the sampler's."""
         self.batch, self.vocab, self.count = batch, vocab, count
         self.stream, self.chained = stream, chained
-        self.part = part_of(batch)
-        self.parts = int(triton.cdiv(vocab, self.part))
+        self.parts = int(triton.cdiv(vocab, PART))
 
         def zeros(*dims: int, dtype: torch.dtype = torch.int64) -> Tensor:
             return torch.zeros(dims, dtype=dtype, device=device)
 
         self.tables = mass_tables(device)
+        self.scaled = zeros(batch, self.parts * PART, dtype=torch.float32)
         self.greatest = zeros(batch, self.parts, dtype=torch.float32)
         self.best_ids = zeros(batch, self.parts, dtype=torch.int32)
         self.masses = zeros(batch, self.parts)
@@ -311,29 +283,27 @@ class Draw:
         `settings` f32[3, slots]: temperature, top_p, repetition penalty; `slots` i64[B];
         `seeds`, `draws` i64[slots]; `seen` i8[slots, V].
         """
-        given = (logits, logits if seen is None else seen, settings, slots)
         assert settings.shape == (3, self.count), settings.shape
-        wide = triton.next_power_of_2(self.parts)
-        shared = {
-            "PART": self.part,
-            "PARTS": self.parts,
-            "COUNT": self.count,
-            "PENALISED": seen is not None,
-            "CHAINED": self.chained,
-            "num_warps": 8 if self.part <= 4096 else 16,
-            "launch_pdl": self.chained,
-        }
+        parts = {"PART": PART, "PARTS": self.parts}
+        launch = {"CHAINED": self.chained, "num_warps": 8, "launch_pdl": self.chained}
+        wide = {"WIDE": triton.next_power_of_2(self.parts)}
+        penalised = {"COUNT": self.count, "PENALISED": seen is not None}
+        vocab = {"V": self.vocab}
+        known = logits if seen is None else seen
         grid = (self.parts, self.batch)
-        greatest_of_parts[grid](*given, self.greatest, self.best_ids, self.vocab, **shared)
+        greatest_of_parts[grid](
+            logits, known, settings, slots, self.scaled, self.greatest, self.best_ids,
+            **vocab, **parts, **penalised, **launch,
+        )  # fmt: skip
         masses_of_parts[grid](
-            *given, *self.tables, self.greatest, self.masses, self.vocab, WIDE=wide, **shared
+            self.scaled, *self.tables, self.greatest, self.masses, **parts, **wide, **launch
         )
-        random = (*self.tables, seeds, draws, self.greatest)
         draw_candidates[(CANDIDATES, self.batch)](
-            *given, *random, self.masses, self.candidates, self.stream, self.vocab,
-            WIDE=wide, **shared,
+            self.scaled, slots, *self.tables, seeds, draws, self.greatest, self.masses,
+            self.candidates, self.stream, **vocab, **parts, **wide, **launch,
         )  # fmt: skip
         decide[grid](
-            *given, *random, self.best_ids, self.masses, self.candidates, self.above,
-            self.arrived, tokens, self.stream, self.vocab, WIDE=wide, **shared,
+            self.scaled, known, settings, slots, *self.tables, seeds, draws, self.greatest,
+            self.best_ids, self.masses, self.candidates, self.above, self.arrived, tokens,
+            self.stream, **vocab, **parts, **wide, **penalised, **launch,
         )  # fmt: skip

@@ -11,8 +11,8 @@ import triton.language as tl
 from torch import Tensor
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
-from mstarc_runtime.kernels.sampling import BITS, KEYS, MOST, TRIES, _uniform
-from mstarc_runtime.layers.sampler import CANDIDATES, LAST_KEY, mass_tables
+from mstarc_runtime.kernels.sampling import KEYS, MOST, TRIES, _uniform, mass_of
+from mstarc_runtime.layers.sampler import LAST_KEY, mass_tables
 
 LAST = tl.constexpr(LAST_KEY)
 LARGEST = 4096
@@ -55,7 +55,7 @@ def draw_row(
         key = tl.minimum((most - scaled) * KEYS, MOST).to(tl.int32)
         # Of a logit that is not there the difference is no number below the last key.
         key = tl.where(scaled == float("-inf"), LAST, key)
-        mass = tl.load(upper + (key >> 12)) * tl.load(lower + (key & 4095)) >> BITS
+        mass = mass_of(key, upper, lower)
         mass = tl.where(inside, mass, 0)
         if RANKED:
             first = tl.load(ranks + slot).to(tl.int32)
@@ -107,14 +107,20 @@ class SmallDraw:
     """The launch for one number of rows."""
 
     def __init__(
-        self, *, batch: int, vocab: int, count: int, stream: int, chained: bool, device: torch.device
+        self,
+        *,
+        batch: int,
+        vocab: int,
+        count: int,
+        stream: int,
+        chained: bool,
+        device: torch.device,
     ) -> None:
         """`count` is how many slots the settings have; `stream` the sampler's."""
         assert vocab <= LARGEST, vocab
         self.batch, self.vocab, self.count = batch, vocab, count
         self.stream, self.chained = stream, chained
         self.tables = mass_tables(device)
-        assert CANDIDATES == TRIES.value
 
     def __call__(
         self,

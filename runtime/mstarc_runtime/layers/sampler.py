@@ -57,12 +57,24 @@ MASS_BITS = 31
 
 @functools.cache
 def mass_tables(device: torch.device) -> tuple[Tensor, Tensor]:
-    """i64[4096] twice: a key's mass is the product for its upper and lower twelve bits, over
-    2 ** MASS_BITS. So the same key has the same mass on every device."""
+    """i64[32] and i64[128]: what a key's bits from 19 on and its bits 12 to 18 multiply a mass by,
+    over 2 ** MASS_BITS. `masses_of` does the rest; the same key has the same mass everywhere."""
     unit = 1 << MASS_BITS
-    upper = [round(math.exp(-(bits << 12) / KEYS_A_LOGIT) * unit) for bits in range(4096)]
-    lower = [round(math.exp(-bits / KEYS_A_LOGIT) * unit) for bits in range(4096)]
-    return torch.tensor(upper, device=device), torch.tensor(lower, device=device)
+    upper = [round(math.exp(-bits) * unit) for bits in range(32)]
+    middle = [round(math.exp(-bits / 128) * unit) for bits in range(128)]
+    return torch.tensor(upper, device=device), torch.tensor(middle, device=device)
+
+
+CUBIC = round((1 << 26) / 6)
+
+
+def masses_of(keys: Tensor) -> Tensor:
+    """i64: 2 ** 31 exp(-key / 2 ** 19) of `keys` i64. The last 12 bits' factor is its series."""
+    upper, middle = mass_tables(keys.device)
+    rough = upper[keys >> 19] * middle[keys >> 12 & 127] >> MASS_BITS
+    last = keys & 4095
+    fine = (1 << MASS_BITS) - (last << 12) + (last * last >> 8) - (last**3 * CUBIC >> 52)
+    return rough * fine >> MASS_BITS
 
 
 def penalise(logits: Tensor, seen: Tensor, penalty: Tensor) -> Tensor:
@@ -91,8 +103,7 @@ def draw_tokens(
     scaled = logits / torch.where(cold, 1.0, temperature)[:, None]
     below = scaled.amax(-1, keepdim=True) - scaled
     keys = (below * KEYS_A_LOGIT).clamp(max=LAST_KEY).to(torch.int64)
-    upper, lower = mass_tables(keys.device)
-    masses = upper[keys >> 12] * lower[keys & 4095] >> MASS_BITS
+    masses = masses_of(keys)
     ordered, ids = torch.sort(keys, dim=-1, stable=True)
     ranks = torch.arange(keys.shape[-1], device=keys.device)
     first = torch.where(top_k <= 0, keys.shape[-1], top_k)[:, None]
@@ -125,7 +136,7 @@ class SamplerState:
     computes both (what a captured region needs), `auto` draws only if a request of the batch asks
     for it, which gives the same tokens. `stream` keeps the draws of one request's samplers apart.
     `penalised` says whether any request may ask for a repetition penalty; seen ids are kept then.
-    `ranked` says whether any may ask for a top_k; without it a GPU sorts nothing.
+    `ranked` says whether any may ask for a top_k.
     """
 
     def __init__(
@@ -152,7 +163,8 @@ class SamplerState:
         self._seed = torch.zeros(slots + 1, dtype=torch.int64, device=device)
         self._draws = torch.zeros(slots + 1, dtype=torch.int64, device=device)
         self._drawing = [False] * (slots + 1)
-        self._by_kernels = device.type == "cuda" and mode != "greedy" and not ranked
+        self._by_kernels = device.type == "cuda" and mode != "greedy"
+        self._ranked = ranked
         self._kernels: dict[int, Any] = {}
         self._seen = (
             torch.zeros(slots + 1, vocab, dtype=torch.bool, device=device) if penalised else None
@@ -197,7 +209,10 @@ class SamplerState:
             self._seen.view(-1).index_fill_(0, slots * self.vocab + ids, True)
 
     def sample(self, logits: Tensor, slots: Tensor, host_slots: list[int]) -> Tensor:
-        """i64[B] of `logits` [B, V], for `slots` i64[B] (the same as `host_slots`)."""
+        """i64[B] of `logits` [B, V], for `slots` i64[B] (the same as `host_slots`).
+
+        What is in `logits` afterwards is nobody's.
+        """
         logits = logits.float()
         if self._forbidden is not None:
             logits = logits.masked_fill(self._forbidden, float("-inf"))
@@ -225,13 +240,16 @@ class SamplerState:
         return tokens
 
     def _draw_by_kernels(self, logits: Tensor, slots: Tensor) -> Tensor:
+        # Here, because the kernels' compiler comes with torch for GPUs only.
+        from mstarc_runtime.kernels.ranking import keep_first
+        from mstarc_runtime.kernels.sampling import Draw
+        from mstarc_runtime.kernels.small_draw import LARGEST, SmallDraw
+
         batch = logits.shape[0]
+        is_small = self.vocab <= LARGEST
         draw = self._kernels.get(batch)
         if draw is None:
-            # Here, because the kernels' compiler comes with torch for GPUs only.
-            from mstarc_runtime.kernels.sampling import Draw
-
-            draw = self._kernels[batch] = Draw(
+            draw = self._kernels[batch] = (SmallDraw if is_small else Draw)(
                 batch=batch,
                 vocab=self.vocab,
                 count=self._settings.shape[1],
@@ -240,15 +258,13 @@ class SamplerState:
                 device=self._device,
             )
         tokens = torch.empty(batch, dtype=torch.int64, device=self._device)
-        draw(
-            logits,
-            settings=self._settings,
-            slots=slots,
-            seeds=self._seed,
-            draws=self._draws,
-            seen=None if self._seen is None else self._seen.view(torch.int8),
-            tokens=tokens,
-        )
+        seen = None if self._seen is None else self._seen.view(torch.int8)
+        given: dict[str, Any] = {"settings": self._settings, "slots": slots, "seen": seen}
+        if is_small:
+            given["ranks"] = self._top_k if self._ranked else None
+        elif self._ranked:
+            keep_first(logits, ranks=self._top_k, chained=True, **given)
+        draw(logits, seeds=self._seed, draws=self._draws, tokens=tokens, **given)
         return tokens
 
     def _draws_for(self, host_slots: list[int]) -> bool:
