@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mstarc_runtime.kernels.codec_stack import TF32, CodecStack, Precision
+from mstarc_runtime.kernels.codec_stack import FULL, HALF, CodecStack, Precision
 from mstarc_runtime.models.snac import Decoder, Span
 
 CONFIG: dict[str, Any] = {
@@ -143,10 +143,9 @@ def variants(decoder: Decoder, batch: int, device: torch.device) -> dict[str, Ca
         return lambda: stack(numbers, span)
 
     precisions = {
-        "tf32": TF32,
-        "tf32x3": Precision(dot="tf32x3"),
-        "fp16": Precision(dtype=torch.float16),
-        "bf16": Precision(dtype=torch.bfloat16),
+        "float16": HALF,
+        "float32": FULL,
+        "bfloat16": Precision(dtype=torch.bfloat16),
     }
     made: dict[str, Call] = {
         "torch": with_tensor_cores(plain(EMITTED), on=False),
@@ -155,7 +154,7 @@ def variants(decoder: Decoder, batch: int, device: torch.device) -> dict[str, Ca
     }
     for name, precision in precisions.items():
         made[f"kernels {name}"] = kernels(CodecStack(decoder, precision))
-    made["kernels tf32 whole"] = kernels(CodecStack(decoder, TF32), WHOLE)
+    made["kernels float16 whole"] = kernels(CodecStack(decoder), WHOLE)
     return made
 
 
@@ -187,12 +186,12 @@ def measure(
         }
         found.append(row)
         print(
-            f"{batch:>5} {name:<20} {row['eager_ms']:>8.3f} {row['graph_ms']:>8.3f} "
+            f"{batch:>5} {name:<22} {row['eager_ms']:>8.3f} {row['graph_ms']:>8.3f} "
             f"{row['kernels']:>7} {row['kernel_ms']:>9.3f} {most:>9.1e} {decibels:>6.1f} "
             f"{'same' if graph_is_equal else 'OTHER'}",
             flush=True,
         )
-        if with_kernels and name.startswith(("kernels tf32", "torch tf32")):
+        if with_kernels and name == "kernels float16":
             for kernel, count, spent in launches[:12]:
                 print(f"{'':>11} {count:>3} x {spent:>8.1f} µs  {kernel}", flush=True)
     return found
@@ -230,7 +229,7 @@ def main() -> None:
     decoder = make_decoder(device)
     rows_alone(decoder, device)
     print(
-        f"{'batch':>5} {'variant':<20} {'eager ms':>8} {'graph ms':>8} {'kernels':>7} "
+        f"{'batch':>5} {'variant':<22} {'eager ms':>8} {'graph ms':>8} {'kernels':>7} "
         f"{'alone ms':>9} {'error':>9} {'dB':>6} graph/eager"
     )
     rows = []

@@ -1,30 +1,33 @@
-"""A codec's convolutions as matrix products on the tensor cores: float32 numbers, channels last.
+"""A codec's convolutions as matrix products on the tensor cores, channels last.
 
-A sequence is f32[B, T, C] and holds positions `begin`.. of a longer one, of which it has all that
-its readers need: what lies beyond it is zero. Products are one kernel, `product`, in three forms of
-rows and three of what is done to them:
+A sequence is [B, T, C] and holds positions `begin`.. of a longer one, of which it has all that its
+readers need: what lies beyond it is zero. What is added to later is kept in float32; what the next
+convolution reads is kept behind its snake, which is so computed once and not for each tap, and in
+the type of its weights. Sums are float32; float16 numbers saturate.
 
-    ROWS     a convolution of width 1
-    PAIRS    a transposed convolution, of width twice its stride: an output comes of two inputs, so
-             a row holds two positions, and its product the `stride` positions that they make
-    DILATED  a convolution of width 1 behind a snake behind a depthwise one of width 7
+    latent      codes → the first sequence
+    depthwise   a depthwise convolution of width 7, and a snake
+    product     x [M, K] times weight [N, K], in two forms of rows:
 
-    PLAIN    product + bias
-    NOISE    x + noise * product, where noise is a hash of the codes
-    CHANGE   x + product + bias
+        ROWS    a convolution of width 1
+        PAIRS   a transposed convolution, of width twice its stride: an output comes of two inputs,
+                so a row holds two positions, and its product the `stride` positions they make
 
-What comes of it is kept as it is, or behind the next convolution's snake, or both. `latent` makes
-the first sequence of codes, `samples` the sound of the last. Each number is added up in one order,
-whatever else is in the batch.
+    samples     the last sequence → sound
+
+To a product is done nothing more than a bias (PLAIN), or it is a CHANGE: added to what is beside
+it; or, for NOISE, it is multiplied by noise, which is a hash of the codes, and then added. MIXED is
+a PLAIN one whose own product with `mixing` is NOISE. Each number is added up in one order, whatever
+else is in the batch. Kernels start early (see `dependent`).
 """
 
 import triton
 import triton.language as tl
 
-ROWS, PAIRS, DILATED = (tl.constexpr(kind) for kind in range(3))
-PLAIN, NOISE, CHANGE = (tl.constexpr(kind) for kind in range(3))
-WIDTH = tl.constexpr(7)
-"""Taps of all convolutions that are wider than 1."""
+from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
+
+ROWS, PAIRS = (tl.constexpr(kind) for kind in range(2))
+PLAIN, NOISE, CHANGE, MIXED = (tl.constexpr(kind) for kind in range(4))
 
 _PI = tl.constexpr(3.141592653589793)
 _FRACTION = tl.constexpr(2.0**-24)
@@ -70,6 +73,16 @@ def _snake(x, alpha, inverse):
     return x + sine * sine * inverse
 
 
+@triton.jit
+def _kept_as(x, out):
+    """x in the type of what `out` points to; beyond float16's numbers the greatest one."""
+    if x.dtype != out.dtype.element_ty:
+        if out.dtype.element_ty == tl.float16:
+            x = tl.minimum(tl.maximum(x, -65504.0), 65504.0)
+        x = x.to(out.dtype.element_ty)
+    return x
+
+
 @triton.jit(do_not_specialize=["count", "begin", "T"])
 def latent(
     codes,
@@ -85,12 +98,15 @@ def latent(
     T,
     C: tl.constexpr,
     BLOCK: tl.constexpr,
+    CHAINED: tl.constexpr,
 ):
-    """out f32[B, T, C]: levels of `codes` i64[B, 7 * count] looked up, added, convolved.
+    """out [B, T, C]: levels of `codes` i64[B, 7 * count] looked up, added, convolved.
 
     `count`: codes of the coarsest level; its tables are f32[codes, C]. `seeds` u64[B]: a hash of
     each row of codes.
     """
+    allow_next(CHAINED)
+    wait_for_previous(CHAINED)
     row = tl.program_id(0)
     time = tl.program_id(1)
     channels = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
@@ -110,7 +126,7 @@ def latent(
         value += tl.load(third + c * C + channels, mask=mask, other=0.0)
         total += value * tl.load(taps + tap * C + channels, mask=inside, other=0.0)
     total += tl.load(bias + channels, mask=inside, other=0.0)
-    tl.store(out + (row.to(tl.int64) * T + time) * C + channels, total, mask=inside)
+    tl.store(out + (row.to(tl.int64) * T + time) * C + channels, _kept_as(total, out), mask=inside)
     if (time == 0) & (tl.program_id(2) == 0):
         place = tl.arange(0, 128)
         listed = place < 7 * count
@@ -118,6 +134,45 @@ def latent(
         hashed = _mix(_mix(number) + _mix(place.to(tl.uint64)))
         hashed = tl.where(listed, hashed, tl.zeros_like(hashed))
         tl.store(seeds + row, tl.sum(hashed.to(tl.int64), axis=0))
+
+
+@triton.jit(do_not_specialize=["begin_in", "T_in", "begin", "T", "M", "dilation"])
+def depthwise(
+    x,
+    taps,
+    bias,
+    alpha,
+    inverse,
+    out,
+    begin_in,
+    T_in,
+    begin,
+    T,
+    M,
+    dilation,
+    C: tl.constexpr,
+    BM: tl.constexpr,
+    BC: tl.constexpr,
+    CHAINED: tl.constexpr,
+):
+    """out [B, T, C] from `begin`, M = B * T, of x [B, T_in, C] from `begin_in`: a snake behind a
+    convolution with `taps` f32[7, C]."""
+    allow_next(CHAINED)
+    channels = tl.program_id(1) * BC + tl.arange(0, BC)
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    request = m // T
+    position = begin + m % T
+    total = tl.zeros((BM, BC), tl.float32) + tl.load(bias + channels)[None, :]
+    wait_for_previous(CHAINED)
+    for tap in tl.static_range(7):
+        at = position + (tap - 3) * dilation
+        mask = (m < M) & (at >= begin_in) & (at < begin_in + T_in)
+        rows = x + (request.to(tl.int64) * T_in + at - begin_in) * C
+        read = tl.load(rows[:, None] + channels[None, :], mask=mask[:, None], other=0.0)
+        total += read.to(tl.float32) * tl.load(taps + tap * C + channels)[None, :]
+    made = _snake(total, tl.load(alpha + channels)[None, :], tl.load(inverse + channels)[None, :])
+    rows = out + m.to(tl.int64) * C
+    tl.store(rows[:, None] + channels[None, :], _kept_as(made, out), mask=(m < M)[:, None])
 
 
 @triton.jit(
@@ -130,7 +185,6 @@ def latent(
         "begin",
         "T",
         "M",
-        "dilation",
         "stream",
     ]
 )
@@ -138,10 +192,7 @@ def product(
     x,
     weight,
     bias,
-    taps,
-    taps_bias,
-    alpha_in,
-    inverse_in,
+    mixing,
     beside,
     seeds,
     alpha,
@@ -150,13 +201,14 @@ def product(
     snaked,
     begin_in,
     T_in,
+    begin_beside,
+    T_beside,
     begin_row,
     rows,
     shift,
     begin,
     T,
     M,
-    dilation,
     stream,
     K,
     N,
@@ -165,19 +217,21 @@ def product(
     EFFECT: tl.constexpr,
     KEPT: tl.constexpr,
     SNAKED: tl.constexpr,
-    HAS_BIAS: tl.constexpr,
+    ADDED: tl.constexpr,
     BM: tl.constexpr,
     BN: tl.constexpr,
     BK: tl.constexpr,
     PRECISION: tl.constexpr,
+    CHAINED: tl.constexpr,
 ):
-    """Sequences `out` and `snaked` f32[B, T, C] from `begin` of x f32[B, T_in, ·] from `begin_in`.
+    """`out` f32 and `snaked` [B, T, C] from `begin` of x [B, T_in, .] from `begin_in`.
 
-    `weight` [N, K]. Row m is position `begin_row` + m % rows of request m // rows. Column n of its
-    product is channel n % C of output position (row's position) * (N / C) + n // C - shift.
-    `beside`: the x of NOISE and CHANGE, f32[B, T, C] for NOISE, which are x itself; for CHANGE from
-    `begin_in` as x.
+    Row m is position `begin_row` + m % rows of request m // rows. Column n of its product is
+    channel n % C of output position (row's position) * (N / C) + n // C - shift. `beside` f32[B,
+    T_beside, C] from `begin_beside`, ADDED for NOISE and CHANGE. For MIXED a block's columns are
+    all channels of one position.
     """
+    allow_next(CHAINED)
     m = tl.program_id(0) * BM + tl.arange(0, BM)
     n = tl.program_id(1) * BN + tl.arange(0, BN)
     k = tl.arange(0, BK)
@@ -186,55 +240,48 @@ def product(
     position = begin_row + m % rows
     width = K // 2 if FORM == PAIRS else K
     start = request * T_in - begin_in
-    sums = tl.zeros((BM, BN), tl.float32)
-    weights = weight + n[None, :].to(tl.int64) * K + k[:, None]
-    for first in range(0, K, BK):
-        if FORM == DILATED:
-            columns = first + k
-            h = tl.zeros((BM, BK), tl.float32)
-            for tap in tl.static_range(7):
-                at = position + (tap - 3) * dilation
-                mask = is_row & (at >= begin_in) & (at < begin_in + T_in)
-                read = tl.load(
-                    x + (start + at)[:, None] * K + columns[None, :], mask=mask[:, None], other=0.0
-                )
-                h += read * tl.load(taps + tap * K + columns)[None, :]
-            h += tl.load(taps_bias + columns)[None, :]
-            a = _snake(
-                h, tl.load(alpha_in + columns)[None, :], tl.load(inverse_in + columns)[None, :]
-            )
-        else:
-            at = position
-            columns = first + k
-            if FORM == PAIRS:
-                half = (first >= width).to(tl.int32)
-                at = position - 1 + half
-                columns = columns - half * width
-            mask = is_row & (at >= begin_in) & (at < begin_in + T_in)
-            a = tl.load(
-                x + (start + at)[:, None] * width + columns[None, :], mask=mask[:, None], other=0.0
-            )
-        b = tl.load(weights + first, mask=(n < N)[None, :], other=0.0)
-        sums = tl.dot(a.to(b.dtype), b, sums, input_precision=PRECISION)
     channel = n % C
-    at = position[:, None] * (N // C) + (n // C)[None, :] - shift
-    inside = is_row[:, None] & (n < N)[None, :] & (at >= begin) & (at < begin + T)
-    place = (request[:, None] * T + at - begin) * C + channel[None, :]
-    if HAS_BIAS:
+    made = position[:, None] * (N // C) + (n // C)[None, :] - shift
+    inside = is_row[:, None] & (n < N)[None, :] & (made >= begin) & (made < begin + T)
+    weights = weight + n[None, :].to(tl.int64) * K + k[:, None]
+    sums = tl.zeros((BM, BN), tl.float32)
+    if EFFECT != NOISE:
         sums += tl.load(bias + channel)[None, :]
-    if EFFECT == NOISE:
-        drawn = _normal(
-            tl.load(seeds + request, mask=is_row, other=0).to(tl.uint64), stream, position
+    wait_for_previous(CHAINED)
+    if ADDED:
+        place = (request[:, None] * T_beside + made - begin_beside) * C + channel[None, :]
+        before = tl.load(beside + place, mask=inside, other=0.0)
+    for first in range(0, K, BK):
+        at = position
+        columns = first + k
+        if FORM == PAIRS:
+            half = (first >= width).to(tl.int32)
+            at = position - 1 + half
+            columns = columns - half * width
+        mask = is_row & (at >= begin_in) & (at < begin_in + T_in)
+        a = tl.load(
+            x + (start + at)[:, None] * width + columns[None, :], mask=mask[:, None], other=0.0
         )
-        sums = tl.load(beside + place, mask=inside, other=0.0) + drawn[:, None] * sums
-    elif EFFECT == CHANGE:
-        before = (start[:, None] + at) * C + channel[None, :]
-        sums += tl.load(beside + before, mask=inside, other=0.0)
+        b = tl.load(weights + first, mask=(n < N)[None, :], other=0.0)
+        sums = tl.dot(_kept_as(a, weight), b, sums, input_precision=PRECISION)
+    if EFFECT == CHANGE:
+        sums += before
+    elif EFFECT == NOISE:
+        seed = tl.load(seeds + request, mask=is_row, other=0).to(tl.uint64)
+        sums = before + _normal(seed, stream, position)[:, None] * sums
+    elif EFFECT == MIXED:
+        lane = tl.arange(0, BN)
+        other = tl.load(mixing + lane[None, :] * BN + lane[:, None])
+        mixed = tl.dot(_kept_as(sums, mixing), other, input_precision=PRECISION)
+        seed = tl.load(seeds + request, mask=is_row, other=0).to(tl.uint64)
+        time = position * (N // C) + tl.program_id(1) - shift
+        sums += _normal(seed, stream, time)[:, None] * mixed
+    place = (request[:, None] * T + made - begin) * C + channel[None, :]
     if KEPT:
         tl.store(out + place, sums, mask=inside)
     if SNAKED:
         sums = _snake(sums, tl.load(alpha + channel)[None, :], tl.load(inverse + channel)[None, :])
-        tl.store(snaked + place, sums, mask=inside)
+        tl.store(snaked + place, _kept_as(sums, snaked), mask=inside)
 
 
 @triton.jit(do_not_specialize=["begin_in", "T_in", "begin", "T"])
@@ -250,8 +297,11 @@ def samples(
     C: tl.constexpr,
     LANES: tl.constexpr,
     BT: tl.constexpr,
+    CHAINED: tl.constexpr,
 ):
-    """out f32[B, T] from `begin`: tanh of a convolution of x f32[B, T_in, C] to one channel."""
+    """out f32[B, T] from `begin`: tanh of a convolution of x [B, T_in, C] to one channel."""
+    allow_next(CHAINED)
+    wait_for_previous(CHAINED)
     row = tl.program_id(1).to(tl.int64)
     time = tl.program_id(0) * BT + tl.arange(0, BT)
     channels = tl.arange(0, LANES)
@@ -264,7 +314,10 @@ def samples(
             mask=mask[:, None] & (channels < C)[None, :],
             other=0.0,
         )
-        total += read * tl.load(taps + tap * C + channels, mask=channels < C, other=0.0)[None, :]
+        total += (
+            read.to(tl.float32)
+            * tl.load(taps + tap * C + channels, mask=channels < C, other=0.0)[None, :]
+        )
     sound = tl.sum(total, axis=1) + tl.load(bias)
     # tanh, whose exponent never overflows.
     falling = tl.exp(-2.0 * tl.abs(sound))

@@ -1,13 +1,15 @@
-"""A SNAC decoder as a chain of kernels: codes → the samples that are wanted, 23 launches.
+"""A SNAC decoder as a chain of kernels: codes → the samples that are wanted.
 
 Weights are folded, laid out for `kernels.codec` and kept: the levels' projections as tables of
-their codebooks, transposed convolutions as matrices of two inputs to `stride` outputs. Between the
-kernels a sequence is kept as it is, for the sum beside it, and behind the next snake, which is so
-computed once and not for each tap.
+their codebooks, transposed convolutions as matrices of two inputs to `stride` outputs. A block of
+the decoder is eight kernels, or seven where its noise is part of the product before it.
+
+What is computed in float16 differs from float32 by less than a thousandth of the sound's amplitude
+(`benchmarks/codec.py`): as much as torch's convolutions, which cut float32 to 10 bits on a GPU.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import triton
@@ -16,29 +18,48 @@ from torch import Tensor
 from mstarc_runtime.kernels import codec
 
 if TYPE_CHECKING:
-    from mstarc_runtime.models.snac import Block, Conv, Decoder, Snake, Span, Upsample
+    from mstarc_runtime.models.snac import (
+        Block,
+        Conv,
+        Decoder,
+        Level,
+        Residual,
+        Snake,
+        Span,
+        Upsample,
+    )
 
 _STRIDES = (4, 2, 1)
 _MOST_FRAMES = 18
 """Codes of a row are hashed by one block of 128."""
 
-_MULTIPROCESSORS = 132
+_WHOLE_CHANNELS = 128
+"""Up to so many channels a block of a product holds all of them, and mixes in the noise itself."""
+
+_INNER = 64
+"""Channels are multiples of these, the last block's of half of them."""
+
+_ROWS = 16
+"""Rows of a block of a depthwise convolution."""
+
+Curve = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precision:
     """How products are computed: the type of weights, and `input_precision` of Triton's dot."""
 
-    dtype: torch.dtype = torch.float32
+    dtype: torch.dtype
     dot: str = "tf32"
 
 
-TF32 = Precision()
+HALF = Precision(dtype=torch.float16)
+FULL = Precision(dtype=torch.float32, dot="tf32x3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """What a block of a product computes, and of how much at a time."""
+    """What a block of a product computes, of how much at a time."""
 
     rows: int
     columns: int
@@ -47,8 +68,17 @@ class Tile:
     stages: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sequence:
+    """f32 numbers, and the same behind the next snake, of positions `span`; one may be missing."""
+
+    span: "Span"
+    plain: Tensor | None
+    snaked: Tensor | None
+
+
 def is_served(decoder: "Decoder") -> bool:
-    """Whether the kernels compute this decoder: depthwise, of three levels, channels by 32."""
+    """Whether the kernels compute this decoder: depthwise, of three levels, channels by 64."""
     counts = [block.upsample.direction.shape[1] for block in decoder.blocks]
     groups = [block.residuals[0].wide.groups for block in decoder.blocks]
     first, *others = decoder.enter
@@ -56,7 +86,7 @@ def is_served(decoder: "Decoder") -> bool:
         tuple(decoder.strides) == _STRIDES
         and len(others) == 1
         and groups == counts
-        and all(count % 32 == 0 for count in (*counts, first.direction.shape[0]))
+        and all(count % _INNER == 0 for count in (*counts, first.direction.shape[0]))
         and decoder.leave.direction.dtype is torch.float32
     )
 
@@ -64,7 +94,7 @@ def is_served(decoder: "Decoder") -> bool:
 class CodecStack:
     """The kernels of one decoder, whose weights must not change any more."""
 
-    def __init__(self, decoder: "Decoder", precision: Precision = TF32) -> None:
+    def __init__(self, decoder: "Decoder", precision: Precision = HALF) -> None:
         self._precision = precision
         self._decoder = decoder
         self._tables = [_table(level) for level in decoder.levels]
@@ -72,138 +102,80 @@ class CodecStack:
         self._enter_taps, self._enter_bias = _taps(wide), _own(wide.bias)
         self._enter = self._matrix(narrow)
         self._blocks = [_BlockWeights(block, self) for block in decoder.blocks]
-        self._leave_snake = _curve(decoder.leave_snake)
         self._leave_taps = decoder.leave.weight[0].t().contiguous()
         self._leave_bias = _own(decoder.leave.bias)
+        curves = [block.curve for block in self._blocks]
+        self._after = [*curves[1:], _curve(decoder.leave_snake)]
 
     def takes(self, frames: int) -> bool:
         return frames <= _MOST_FRAMES
 
     def __call__(self, numbers: Tensor, wanted: "Span") -> Tensor:
         """f32[B, len(wanted)] of codes i64[B, 7F], the coarsest level's first."""
-        decoder = self._decoder
-        entered, *spans = decoder.spans(wanted)
-        batch = numbers.shape[0]
-        x, seeds = self._latent(numbers, entered)
-        curve = self._blocks[0].curve
-        _, x = self._rows(x, entered, self._enter, bias=decoder.enter[1].bias, curve=curve)
-        held = entered
-        for index, (block, weights, span) in enumerate(
-            zip(decoder.blocks, self._blocks, spans, strict=True)
-        ):
-            is_last = index + 1 == len(self._blocks)
-            after = self._leave_snake if is_last else self._blocks[index + 1].curve
-            x = self._block(block, weights, x, held, span, seeds, after)
-            held = span
-        out = x.new_empty(batch, len(wanted))
-        lanes = triton.next_power_of_2(x.shape[2])
-        grid = (triton.cdiv(len(wanted), 32), batch)
-        codec.samples[grid](
-            x, self._leave_taps, self._leave_bias, out,
-            held.begin, len(held), wanted.begin, len(wanted),
-            C=x.shape[2], LANES=lanes, BT=32,
+        entered, *spans = self._decoder.spans(wanted)
+        latent, seeds = self._latent(numbers, entered)
+        x = self._product(
+            latent, entered, entered, self._enter, self._enter.shape[0],
+            bias=self._decoder.enter[1].bias, curve=self._blocks[0].curve,
         )  # fmt: skip
-        return out
+        for weights, span, after in zip(self._blocks, spans, self._after, strict=True):
+            x = self._block(weights, x, span, seeds, after)
+        return self._samples(x, wanted)
 
     def _latent(self, numbers: Tensor, span: "Span") -> tuple[Tensor, Tensor]:
         batch, channels = numbers.shape[0], self._enter_taps.shape[1]
-        out = self._tables[0].new_empty(batch, len(span), channels)
+        out = numbers.new_empty((batch, len(span), channels), dtype=self._precision.dtype)
         seeds = numbers.new_empty(batch)
-        grid = (batch, len(span), triton.cdiv(channels, 256))
-        codec.latent[grid](
+        codec.latent[(batch, len(span), triton.cdiv(channels, 256))](
             numbers, *self._tables, self._enter_taps, self._enter_bias, out, seeds,
             numbers.shape[1] // 7, span.begin, len(span), C=channels, BLOCK=256,
+            **self._chained(numbers),
         )  # fmt: skip
         return out, seeds
 
     def _block(
-        self,
-        block: "Block",
-        weights: "_BlockWeights",
-        x: Tensor,
-        held: "Span",
-        wanted: "Span",
-        seeds: Tensor,
-        after: tuple[Tensor, Tensor],
-    ) -> Tensor:
-        """What comes behind the next snake."""
-        made, *later = block.spans(wanted)
+        self, weights: "_BlockWeights", x: Sequence, wanted: "Span", seeds: Tensor, after: Curve
+    ) -> Sequence:
+        """What comes behind the snake `after`."""
+        made, *later = weights.block.spans(wanted)
         curves = [*(residual.curve for residual in weights.residuals), after]
-        first = None if weights.noise is not None else curves[0]
-        kept, snaked = self._pairs(x, held, made, block.upsample, weights, first)
-        if weights.noise is not None:
-            kept, snaked = self._rows(
-                kept, made, weights.noise, beside=kept, seeds=seeds, stream=block.stream,
+        is_mixed = weights.noise is not None and weights.channels <= _WHOLE_CHANNELS
+        assert x.snaked is not None
+        begin, end = weights.rows(made)
+        x = self._product(
+            x.snaked, x.span, made, weights.upsample, weights.channels,
+            form=codec.PAIRS, effect=codec.MIXED if is_mixed else codec.PLAIN,
+            first=begin, rows=end - begin, shift=weights.shift, bias=weights.bias,
+            mixing=weights.noise if is_mixed else None, seeds=seeds, stream=weights.block.stream,
+            curve=curves[0] if is_mixed or weights.noise is None else None, keep=True,
+        )  # fmt: skip
+        if weights.noise is not None and not is_mixed:
+            assert x.plain is not None
+            x = self._product(
+                x.plain, made, made, weights.noise, weights.channels,
+                effect=codec.NOISE, beside=x, seeds=seeds, stream=weights.block.stream,
                 curve=curves[0], keep=True,
             )  # fmt: skip
-        for index, (residual, own, span) in enumerate(
-            zip(block.residuals, weights.residuals, later, strict=True)
-        ):
-            is_last = index + 1 == len(later)
-            kept, snaked = self._change(
-                snaked, kept, made, span, own, residual.wide.dilation, curves[index + 1],
-                keep=not is_last,
+        for number, (residual, span) in enumerate(zip(weights.residuals, later, strict=True)):
+            x = self._product(
+                self._depthwise(x, span, residual), span, span, residual.narrow, weights.channels,
+                effect=codec.CHANGE, beside=x, bias=residual.bias, curve=curves[number + 1],
+                keep=number + 1 < len(later),
             )  # fmt: skip
-            made = span
-        return snaked
+        return x
 
-    # The three forms of a product
-
-    def _pairs(
-        self,
-        x: Tensor,
-        held: "Span",
-        wanted: "Span",
-        conv: "Upsample",
-        weights: "_BlockWeights",
-        curve: tuple[Tensor, Tensor] | None,
-    ) -> tuple[Tensor, Tensor]:
-        begin = (wanted.begin + conv.shift) // conv.stride
-        end = (wanted.end - 1 + conv.shift) // conv.stride + 1
-        return self._product(
-            x, held, wanted, weights.upsample, weights.channels,
-            form=codec.PAIRS, begin_row=begin, rows=end - begin, shift=conv.shift,
-            bias=conv.bias, curve=curve, keep=True,
+    def _depthwise(self, x: Sequence, wanted: "Span", weights: "_ResidualWeights") -> Tensor:
+        assert x.snaked is not None
+        batch, _, channels = x.snaked.shape
+        out = x.snaked.new_empty(batch, len(wanted), channels)
+        m = batch * len(wanted)
+        lanes = min(channels, 128) if channels % 128 == 0 else _INNER
+        codec.depthwise[(triton.cdiv(m, _ROWS), channels // lanes)](
+            x.snaked, weights.taps, weights.taps_bias, *weights.inner, out,
+            x.span.begin, len(x.span), wanted.begin, len(wanted), m, weights.dilation,
+            C=channels, BM=_ROWS, BC=lanes, **self._chained(out),
         )  # fmt: skip
-
-    def _rows(
-        self,
-        x: Tensor,
-        held: "Span",
-        weight: Tensor,
-        *,
-        bias: Tensor | None = None,
-        beside: Tensor | None = None,
-        seeds: Tensor | None = None,
-        stream: int = 0,
-        curve: tuple[Tensor, Tensor] | None = None,
-        keep: bool = False,
-    ) -> tuple[Tensor, Tensor]:
-        return self._product(
-            x, held, held, weight, weight.shape[0],
-            form=codec.ROWS, begin_row=held.begin, rows=len(held), bias=bias, beside=beside,
-            effect=codec.PLAIN if seeds is None else codec.NOISE, seeds=seeds, stream=stream,
-            curve=curve, keep=keep,
-        )  # fmt: skip
-
-    def _change(
-        self,
-        snaked: Tensor,
-        kept: Tensor,
-        held: "Span",
-        wanted: "Span",
-        weights: "_ResidualWeights",
-        dilation: int,
-        curve: tuple[Tensor, Tensor],
-        *,
-        keep: bool,
-    ) -> tuple[Tensor, Tensor]:
-        return self._product(
-            snaked, held, wanted, weights.narrow, weights.narrow.shape[0],
-            form=codec.DILATED, begin_row=wanted.begin, rows=len(wanted), bias=weights.bias,
-            effect=codec.CHANGE, beside=kept, taps=weights, dilation=dilation,
-            curve=curve, keep=keep,
-        )  # fmt: skip
+        return out
 
     def _product(
         self,
@@ -213,42 +185,59 @@ class CodecStack:
         weight: Tensor,
         channels: int,
         *,
-        form: object,
-        begin_row: int,
-        rows: int,
-        shift: int = 0,
+        form: object = codec.ROWS,
         effect: object = codec.PLAIN,
+        first: int | None = None,
+        rows: int | None = None,
+        shift: int = 0,
         bias: Tensor | None = None,
-        beside: Tensor | None = None,
+        mixing: Tensor | None = None,
+        beside: Sequence | None = None,
         seeds: Tensor | None = None,
         stream: int = 0,
-        taps: "_ResidualWeights | None" = None,
-        dilation: int = 1,
-        curve: tuple[Tensor, Tensor] | None = None,
+        curve: Curve | None = None,
         keep: bool = False,
-    ) -> tuple[Tensor, Tensor]:
-        """What is kept, and what comes behind `curve`; the same tensor where only one is made."""
-        batch = x.shape[0]
+    ) -> Sequence:
+        """`wanted` of the product of x, which holds `held`; by default a row is one of `wanted`."""
+        first = wanted.begin if first is None else first
+        rows = len(wanted) if rows is None else rows
+        batch, (columns, inner) = x.shape[0], weight.shape
         shape = (batch, len(wanted), channels)
-        kept = x.new_empty(shape) if keep else x
-        snaked = x.new_empty(shape) if curve is not None else kept
+        kept = x.new_empty(shape, dtype=torch.float32) if keep else None
+        snaked = None if curve is None else x.new_empty(shape, dtype=self._precision.dtype)
         alpha, inverse = curve or (x, x)
-        count, inner = weight.shape
+        added = x if beside is None else beside.plain
+        span = held if beside is None else beside.span
         m = batch * rows
-        tile = tile_of(form, m, count)
-        codec.product[(triton.cdiv(m, tile.rows), triton.cdiv(count, tile.columns))](
-            x, weight, x if bias is None else bias,
-            x if taps is None else taps.taps, x if taps is None else taps.taps_bias,
-            x if taps is None else taps.inner[0], x if taps is None else taps.inner[1],
-            x if beside is None else beside, x if seeds is None else seeds,
-            alpha, inverse, kept, snaked,
-            held.begin, len(held), begin_row, rows, shift, wanted.begin, len(wanted), m,
-            dilation, stream, inner, count, channels,
+        tile = tile_of(form, whole=0 if mixing is None else channels)
+        codec.product[(triton.cdiv(m, tile.rows), triton.cdiv(columns, tile.columns))](
+            x, weight, x if bias is None else bias, x if mixing is None else mixing, added,
+            x if seeds is None else seeds, alpha, inverse,
+            x if kept is None else kept, x if snaked is None else snaked,
+            held.begin, len(held), span.begin, len(span), first, rows, shift,
+            wanted.begin, len(wanted), m, stream, inner, columns, channels,
             FORM=form, EFFECT=effect, KEPT=keep, SNAKED=curve is not None,
-            HAS_BIAS=bias is not None, BM=tile.rows, BN=tile.columns, BK=tile.inner,
+            ADDED=beside is not None, BM=tile.rows, BN=tile.columns, BK=tile.inner,
             PRECISION=self._precision.dot, num_warps=tile.warps, num_stages=tile.stages,
+            **self._chained(x),
         )  # fmt: skip
-        return kept, snaked
+        return Sequence(span=wanted, plain=kept, snaked=snaked)
+
+    def _samples(self, x: Sequence, wanted: "Span") -> Tensor:
+        assert x.snaked is not None
+        batch, _, channels = x.snaked.shape
+        out = x.snaked.new_empty((batch, len(wanted)), dtype=torch.float32)
+        codec.samples[(triton.cdiv(len(wanted), 32), batch)](
+            x.snaked, self._leave_taps, self._leave_bias, out,
+            x.span.begin, len(x.span), wanted.begin, len(wanted),
+            C=channels, LANES=triton.next_power_of_2(channels), BT=32, **self._chained(out),
+        )  # fmt: skip
+        return out
+
+    def _chained(self, x: Tensor) -> dict[str, Any]:
+        """Kernels start while the one before them ends, where the device knows how."""
+        chained = x.device.type == "cuda" and torch.cuda.get_device_capability(x.device)[0] >= 9
+        return {"CHAINED": chained, "launch_pdl": chained}
 
     def _matrix(self, conv: "Conv") -> Tensor:
         """[N, K] of a convolution of width 1."""
@@ -264,37 +253,41 @@ class CodecStack:
 
 
 class _ResidualWeights:
-    def __init__(self, residual: "torch.nn.Module", stack: CodecStack) -> None:
+    def __init__(self, residual: "Residual", stack: CodecStack) -> None:
         self.curve = _curve(residual.first_snake)
         self.taps, self.taps_bias = _taps(residual.wide), _own(residual.wide.bias)
         self.inner = _curve(residual.second_snake)
         self.narrow, self.bias = stack._matrix(residual.narrow), _own(residual.narrow.bias)
+        self.dilation = residual.wide.dilation
 
 
 class _BlockWeights:
     def __init__(self, block: "Block", stack: CodecStack) -> None:
+        self.block = block
         self.curve = _curve(block.snake)
-        self.upsample = stack._two_inputs(block.upsample)
+        self.upsample, self.bias = stack._two_inputs(block.upsample), _own(block.upsample.bias)
+        self.shift = block.upsample.shift
         self.channels = block.upsample.direction.shape[1]
         self.noise = None if block.noise is None else stack._matrix(block.noise)
         self.residuals = [_ResidualWeights(residual, stack) for residual in block.residuals]
 
-
-def tile_of(form: object, rows: int, columns: int) -> Tile:
-    """The block for a product with so many rows and columns."""
-    if rows <= 16:
-        return Tile(rows=16, columns=32, inner=32, warps=4, stages=3)
-    if form is codec.DILATED:
-        return Tile(rows=64, columns=64, inner=16, warps=4, stages=1)
-    few = triton.cdiv(rows, 64) * triton.cdiv(columns, 128) < _MULTIPROCESSORS
-    return Tile(rows=64, columns=64 if few else 128, inner=32, warps=4, stages=3)
+    def rows(self, made: "Span") -> tuple[int, int]:
+        """Positions of the input from which `made` comes, each with the one before it."""
+        stride = self.block.upsample.stride
+        return (made.begin + self.shift) // stride, (made.end - 1 + self.shift) // stride + 1
 
 
-def _table(level: "torch.nn.Module") -> Tensor:
+def tile_of(form: object, *, whole: int) -> Tile:
+    """The block of a product; all of one position's channels, where they are `whole`."""
+    if whole:
+        return Tile(rows=64, columns=whole, inner=64, warps=4, stages=3)
+    return Tile(rows=64, columns=64, inner=64, warps=4, stages=4 if form is codec.PAIRS else 3)
+
+
+def _table(level: "Level") -> Tensor:
     """What each code of a level adds, f32[codes, C]."""
-    project = level.project
-    matrix = project.weight[:, :, 0].double()
-    return (level.codebook.double() @ matrix.t() + project.bias.double()).float().contiguous()
+    matrix, bias = level.project.weight[:, :, 0].double(), _own(level.project.bias).double()
+    return (level.codebook.double() @ matrix.t() + bias).float().contiguous()
 
 
 def _taps(conv: "Conv") -> Tensor:
@@ -302,7 +295,7 @@ def _taps(conv: "Conv") -> Tensor:
     return conv.weight[:, 0].t().contiguous()
 
 
-def _curve(snake: "Snake") -> tuple[Tensor, Tensor]:
+def _curve(snake: "Snake") -> Curve:
     return snake.alpha.flatten().contiguous(), snake.inverse.flatten().contiguous()
 
 
