@@ -73,7 +73,7 @@ class Stretches:
     def suits(self, batch: StepBatch) -> bool:
         """Whether this batch's passes may follow one another without a look."""
         return batch.log is not None and all(
-            context.moves_on for context in batch.step_contexts.values()
+            context.moving is not None for context in batch.step_contexts.values()
         )
 
     def begin(self, station: Station, group: Group, batch: StepBatch) -> None:

@@ -77,7 +77,7 @@ class StepBatch(BatchValues):
         self.stacked_from: set[str] = set()
         self.packed_from: set[str] = set()
         self.tests_loop = False
-        self._padding_slot = padding_slot
+        self.padding_slot = padding_slot
         self._masks: list[Tensor] = []
         self._columns: dict[int, int] = {}
         self._pattern = self._no_masks()
@@ -113,7 +113,7 @@ class StepBatch(BatchValues):
         self.slot_list = slots.tolist()
         self._upload(self.device_slots[: self.size], slots)
         if self.size < self.bucket:
-            self.device_slots[self.size :] = self._padding_slot
+            self.device_slots[self.size :] = self.padding_slot
         self._all_allowed = 0
         self._expect()
 
@@ -294,10 +294,8 @@ class StepBatch(BatchValues):
 
     # Behind a run
 
-    def go_on(self, alive: Tensor) -> None:
-        """On the device: rows that are not `alive` are padding from now on."""
-        self.device_slots.masked_fill_(~alive, self._padding_slot)
-        self.allowed.logical_and_(alive)
+    def next_pass(self) -> None:
+        """On the device: every loop that the step asks about is in its next pass."""
         for numbers in self._passes.values():
             numbers.add_(1)
 

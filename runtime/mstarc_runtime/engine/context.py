@@ -32,7 +32,7 @@ from mstarc_runtime.attention.cross import attend_cross
 from mstarc_runtime.attention.mask import CAUSAL, Mask
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.fixed import FixedRows
-from mstarc_runtime.kvcache.mirror import FixedMirror, PackedMirror, StepMirror
+from mstarc_runtime.kvcache.mirror import FixedMirror, MovingRows, PackedMirror, StepMirror
 from mstarc_runtime.kvcache.packed import PackedRows
 from mstarc_runtime.kvcache.step import StepRows
 from mstarc_runtime.layers.sampler import SamplerState
@@ -240,6 +240,7 @@ class StepContext(_CacheContext):
         self._slots = self._row_slots = self._mirror.slots
         self._batch_version = -1
         self._slot_list: list[int] = []
+        self._moving: MovingRows | None = None
 
     def prepare(self, slots: Slots, passes: int = 1) -> None:
         """Makes the context that of the next row of each of `slots`, which is counted as written.
@@ -256,15 +257,13 @@ class StepContext(_CacheContext):
             self.rows.skip(passes - 1)
 
     @property
-    def moves_on(self) -> bool:
-        """Whether `go_on` is all that the next row needs."""
-        return isinstance(self._attention, MovesOn) and self._attention.pages is not None
-
-    def go_on(self, alive: Tensor, rows: int) -> None:
-        """On the device: rows that are not `alive` bool[R] become padding, the others move on by
-        `rows`."""
-        if isinstance(self._attention, MovesOn) and (pages := self._attention.pages) is not None:
-            self._mirror.go_on(pages, alive, rows, layout=self._cache.layout)
+    def moving(self) -> MovingRows | None:
+        """What changes on the device as rows move on there; None where that is not enough."""
+        if not isinstance(self._attention, MovesOn) or self._attention.pages is None:
+            return None
+        if self._moving is None:
+            self._moving = self._mirror.moving(self._attention.pages, self._cache.layout)
+        return self._moving
 
     def _host_slots(self) -> list[int]:
         if self._batch_version != self.rows.batch_version:

@@ -20,12 +20,39 @@ from torch import Tensor
 
 from mstarc_runtime.engine.effects import Effect, Emitted, Sent, SentPacked
 from mstarc_runtime.engine.flag_columns import COLUMNS, MORE, RAN
+from mstarc_runtime.kvcache.mirror import MovingRows
 
 if TYPE_CHECKING:
     from mstarc_runtime.engine.batch import StepBatch
     from mstarc_runtime.engine.context import StepContext
 
 HALVES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassEnd:
+    """What the end of a pass reads and writes: `log` at `at` i64[1] gets `flags` [B, COLUMNS].
+
+    `slots` i64[B] and `allowed` bool[B] are the batch's.
+    """
+
+    flags: Tensor
+    log: Tensor
+    at: Tensor
+    slots: Tensor
+    allowed: Tensor
+    padding_slot: int
+    tested: bool
+
+    def note(self, alive: Tensor) -> None:
+        """Notes which rows ran; from now on only those are `alive` bool[B] whose loop goes on."""
+        self.flags[:, RAN] = alive
+        self.log.index_copy_(0, self.at, self.flags[None])
+        self.at.add_(1)
+        if self.tested:
+            alive.logical_and_(self.flags[:, MORE])
+        self.slots.masked_fill_(~alive, self.padding_slot)
+        self.allowed.logical_and_(alive)
 
 
 class PassLog:
@@ -52,8 +79,8 @@ class PassLog:
 
     def go_on(self, contexts: Iterable["StepContext"]) -> None:
         """Those rows take part that the passes before, which nobody has read yet, have left."""
-        for context in contexts:
-            context.go_on(self.alive, 0)
+        for rows in _moving(contexts):
+            self._move(None, rows, 0)
         self._turn_half()
 
     def _turn_half(self) -> None:
@@ -64,17 +91,33 @@ class PassLog:
 
     def record(self, batch: "StepBatch") -> None:
         """Notes the pass, and makes padding of rows that have stopped."""
-        flags, alive = batch.flags, self.alive
-        flags[:, RAN] = alive
-        self._flags.index_copy_(0, self._at, flags[None])
         for log, value in zip(self._logs(batch.effects), _values_of(batch.effects), strict=True):
             log.index_copy_(0, self._at, value[None])
-        self._at.add_(1)
-        if self._tested:
-            alive.logical_and_(flags[:, MORE])
-        batch.go_on(alive)
-        for context in batch.step_contexts.values():
-            context.go_on(alive, 1)
+        batch.next_pass()
+        end: PassEnd | None = PassEnd(
+            flags=batch.flags,
+            log=self._flags,
+            at=self._at,
+            slots=batch.device_slots,
+            allowed=batch.allowed,
+            padding_slot=batch.padding_slot,
+            tested=self._tested,
+        )
+        for rows in _moving(batch.step_contexts.values()) or [None]:
+            self._move(end, rows, 1)
+            end = None
+
+    def _move(self, end: "PassEnd | None", rows: MovingRows | None, by: int) -> None:
+        if not self._is_host:
+            # Here, because the kernels' compiler comes with torch for GPUs only.
+            from mstarc_runtime.kernels.end_pass import end_pass
+
+            end_pass(end, rows, self.alive, by)
+            return
+        if end is not None:
+            end.note(self.alive)
+        if rows is not None:
+            rows.go_on(self.alive, by)
 
     def _logs(self, effects: Sequence[Effect]) -> list[Tensor]:
         if not self._values:
@@ -159,6 +202,10 @@ def as_array(rows: Tensor) -> NDArray[Any]:
         rows = rows.view(torch.int16)
     array: NDArray[Any] = rows.detach().numpy()
     return array
+
+
+def _moving(contexts: "Iterable[StepContext]") -> list[MovingRows]:
+    return [rows for context in contexts if (rows := context.moving) is not None]
 
 
 def _values_of(effects: Sequence[Effect]) -> list[Tensor]:

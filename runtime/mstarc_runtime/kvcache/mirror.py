@@ -6,6 +6,8 @@ and are refreshed from pinned memory without waiting. Several pinned buffers tak
 one step may still be under way while the next is prepared.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -77,6 +79,42 @@ class MirroredTable:
         self.tensor[:, :columns].copy_(pinned, non_blocking=True)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovingRows:
+    """The tensors of a step's rows as `StepMirror` has them, and their page table on the device.
+
+    `pages` i32[R, max_pages]
+    """
+
+    slots: Tensor
+    positions: Tensor
+    write_rows: Tensor
+    kv_lengths: Tensor
+    last_page_lengths: Tensor
+    write_offsets: Tensor
+    pages: Tensor
+    page_size: int
+    dummy_page: int
+    padding_slot: int
+
+    def go_on(self, alive: Tensor, rows: int) -> None:
+        """On the device: rows that are not `alive` become padding, the others move on by `rows`."""
+        dead, size = ~alive, self.page_size
+        self.slots.masked_fill_(dead, self.padding_slot)
+        self.pages[:, 0].masked_fill_(dead, self.dummy_page)
+        for numbers, padded in (
+            (self.positions, 0),
+            (self.kv_lengths, 1),
+            (self.write_offsets, 0),
+        ):
+            numbers.add_(rows).masked_fill_(dead, padded)
+        column = (self.write_offsets // size).clamp(max=self.pages.shape[1] - 1).long()
+        page = self.pages.gather(1, column[:, None])[:, 0]
+        within = self.write_offsets % size
+        self.write_rows.copy_(page.long() * size + within)
+        self.last_page_lengths.copy_(within + 1)
+
+
 class StepMirror:
     """The tensors of a `StepRows`: names and shapes as there. Made once, updated every step."""
 
@@ -101,25 +139,20 @@ class StepMirror:
             self._batch_version = self._rows.batch_version
             self._slots.update()
 
-    def go_on(self, pages: Tensor, alive: Tensor, rows: int, *, layout: CacheLayout) -> None:
-        """On the device: rows that are not `alive` become padding, the others move on by `rows`.
-
-        `pages` i32[R, max_pages] is their page table.
-        """
-        dead, size = ~alive, layout.page_size
-        self.slots.masked_fill_(dead, layout.slots)
-        pages[:, 0].masked_fill_(dead, layout.dummy_page)
-        for numbers, padded in (
-            (self.positions, 0),
-            (self.kv_lengths, 1),
-            (self.write_offsets, 0),
-        ):
-            numbers.add_(rows).masked_fill_(dead, padded)
-        column = (self.write_offsets // size).clamp(max=pages.shape[1] - 1).long()
-        page = pages.gather(1, column[:, None])[:, 0]
-        within = self.write_offsets % size
-        self.write_rows.copy_(page.long() * size + within)
-        self.last_page_lengths.copy_(within + 1)
+    def moving(self, pages: Tensor, layout: CacheLayout) -> MovingRows:
+        """What changes as rows move on on the device."""
+        return MovingRows(
+            slots=self.slots,
+            positions=self.positions,
+            write_rows=self.write_rows,
+            kv_lengths=self.kv_lengths,
+            last_page_lengths=self.last_page_lengths,
+            write_offsets=self.write_offsets,
+            pages=pages,
+            page_size=layout.page_size,
+            dummy_page=layout.dummy_page,
+            padding_slot=layout.slots,
+        )
 
 
 class FixedMirror:
