@@ -1,14 +1,20 @@
 """Settle the variables of a machine that has been cut: which are one, and what outlives a step.
 
 A value that outlives a step gets a register (of fixed size, at most 64 KiB a request or used in a
-capture region), one object a slot (`values`), or a collector.
+capture region), one object a slot (`values`), or a collector. A graph has its values in one place:
+of one that is as large as the request says, and of which a region takes one entry at a time, the
+register has room for the most that there may be.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from mstarc.analysis.bounds import upper_bound
+from mstarc.ir.exprs import LetRef, Local, LoopIndex, Option, Slice
 from mstarc.ir.graph import Machine, Program
+from mstarc.ir.types import DimConst, DimVar, TensorType, Type
+from mstarc.ir.walking import subexpressions
+from mstarc.plan.actions import Action, Repeat, expressions_of
 from mstarc.plan.draft import Draft, Goto, Label, LoopEdge
 from mstarc.plan.flatten import Flattener
 from mstarc.plan.hops import Hops
@@ -76,6 +82,8 @@ def settle(flattener: Flattener, program: Program) -> MachineFlow:
     variables = {}
     for group, (name, local) in names.items():
         type_ = where_there(flattener.types[group])
+        if name in captured and name not in bounds and (most := _most(program, type_)) is not None:
+            type_ = most if _is_only_picked(name, flow) else type_
         size = static_bytes(type_)
         storage: Storage = "local"
         if name in bounds:
@@ -107,6 +115,53 @@ def _captured(flow: Flow, program: Program) -> frozenset[str]:
             actions = tuple(draft.actions)
             found.update(used_in(actions), defined_in(actions))
     return frozenset(found)
+
+
+def _most(program: Program, type_: Type) -> TensorType | None:
+    """The largest that a tensor sized by its request may be."""
+    if not isinstance(type_, TensorType):
+        return None
+    dims: list[DimConst] = []
+    for dim in type_.dims:
+        if isinstance(dim, DimConst):
+            dims.append(dim)
+            continue
+        if not isinstance(dim, DimVar) or not dim.request:
+            return None
+        is_option = any(option.name == dim.name for option in program.options)
+        bound = upper_bound(program, Option(dim.name) if is_option else LetRef(dim.name))
+        if bound is None:
+            return None
+        dims.append(DimConst(bound))
+    return replace(type_, dims=tuple(dims))
+
+
+def _every(actions: Iterable[Action]) -> Iterator[Action]:
+    """Actions, with those of repeated bodies."""
+    for action in actions:
+        yield action
+        if isinstance(action, Repeat):
+            yield from _every(action.body)
+
+
+def _is_only_picked(name: str, flow: Flow) -> bool:
+    """Whether every use of a variable takes one entry of it, that of a pass."""
+    uses = [
+        part
+        for draft in flow.drafts
+        for action in _every(draft.actions)
+        for expr in expressions_of(action)
+        for part in subexpressions(expr)
+    ]
+    picks = [
+        part
+        for part in uses
+        if isinstance(part, Slice)
+        and part.value == Local(name)
+        and part.axes
+        and isinstance(part.axes[0], LoopIndex)
+    ]
+    return len(picks) == sum(part == Local(name) for part in uses)
 
 
 def _attributes(program: Program) -> frozenset[str]:

@@ -8,6 +8,8 @@ from mstarc import driver
 from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
 from mstarc_runtime.assembly import Extras, RunSettings
+from mstarc_runtime.engine.eager import Executor
+from mstarc_runtime.engine.kv_cache import BackendMaker
 from mstarc_runtime.launch import LocalRanks
 from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.request import PreparedRequest
@@ -22,6 +24,8 @@ def ranks_of(
     *,
     sizes: SourceFile | None = None,
     implementations: Mapping[str, Any] | None = None,
+    executor: Executor | None = None,
+    attention: BackendMaker | None = None,
     **settings: Any,
 ) -> LocalRanks:
     """The spec's plan on one CPU, written into `folder`; `implementations` replace models."""
@@ -38,7 +42,9 @@ def ranks_of(
         load_placement(plan, "cpu"),
         settings=RunSettings(cache_dir=Path("/nonexistent"), threads=1, **settings),
         progress=PlainProgress(nowhere()),
-        extras=Extras(implementations=implementations or {}),
+        extras=Extras(
+            implementations=implementations or {}, executor=executor, attention=attention
+        ),
     )
 
 

@@ -16,7 +16,8 @@ from mstarc_runtime.streaming.counts import LazyCounts, Slots
 
 
 class Register:
-    """A value of fixed shape on the device: [slots + 1, *dims]."""
+    """A value of fixed shape on the device: [slots + 1, *dims]. One with fewer entries on its first
+    dim is the beginning of what is kept; what is behind it says nothing."""
 
     def __init__(
         self, name: str, dtype: str, dims: tuple[int, ...], *, slots: int, device: torch.device
@@ -28,6 +29,9 @@ class Register:
         return self._rows.index_select(0, batch.device_slots)
 
     def put(self, batch: StepBatch, value: Tensor) -> None:
+        if value.shape[1:] != self._rows.shape[1:]:
+            self._rows[batch.device_slots, : value.shape[1]] = value.to(self._rows.dtype)
+            return
         self._rows.index_copy_(0, batch.device_slots, value.to(self._rows.dtype))
 
     def get(self, job: Job) -> Tensor:
@@ -41,7 +45,11 @@ class Register:
         return self._rows[slot].to("cpu", copy=True)
 
     def write(self, slot: int, value: Any) -> None:
-        self._rows[slot] = torch.as_tensor(value).to(self._rows.device, self._rows.dtype)
+        made = torch.as_tensor(value).to(self._rows.device, self._rows.dtype)
+        if made.shape != self._rows.shape[1:]:
+            self._rows[slot, : made.shape[0]] = made
+            return
+        self._rows[slot] = made
 
     def release(self, slot: int) -> None:
         """A register holds nothing that others could use: the next request sets it first."""
