@@ -52,6 +52,11 @@ export class Graph {
     this.svg.append(this.marks);
     this.root.replaceChildren(this.svg);
     this.runs = new Map();
+    // Who looks around is not led away.
+    this.ledFrom = 0;
+    for (const kind of ["wheel", "pointerdown", "keydown"]) {
+      place.addEventListener(kind, () => (this.ledFrom = performance.now() + 8000), { passive: true });
+    }
     this.theme();
   }
 
@@ -68,6 +73,7 @@ export class Graph {
   show(frame, yours) {
     if (!this.isThere) return;
     const marks = [];
+    let mine = null;
     for (const worker of frame.workers) {
       for (const [step, cost] of Object.entries(worker.steps)) {
         const rects = this.calls.get(`${worker.rank} ${step}`);
@@ -81,10 +87,26 @@ export class Graph {
       }
       for (const [step, rows] of Object.entries(worker.rows)) {
         const rects = this.calls.get(`${worker.rank} ${step}`);
-        if (rects) marks.push(...this.tokens(rects[0], rows, yours));
+        if (!rects) continue;
+        marks.push(...this.tokens(rects[0], rows, yours));
+        const run = [...(rows.runs ?? []), ...(rows.ready ?? [])];
+        if (run.some((number) => yours.has(number))) mine = rects[0];
       }
     }
     this.marks.replaceChildren(...marks);
+    if (mine) this.lead(mine);
+  }
+
+  /* Scrolls to a box that can't be seen. */
+  lead(rect) {
+    const now = performance.now();
+    if (now < this.ledFrom) return;
+    const [box, view] = [rect.getBoundingClientRect(), this.place.getBoundingClientRect()];
+    if (box.top > view.top + 10 && box.bottom < view.bottom - 10) return;
+    this.ledFrom = now + 700;
+    const top = this.place.scrollTop + box.top - view.top - view.height / 2;
+    const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
+    this.place.scrollTo({ top, behavior });
   }
 
   heat(rect, ran) {
