@@ -150,7 +150,7 @@ def depthwise(
     T,
     M,
     dilation,
-    C: tl.constexpr,
+    C,
     BM: tl.constexpr,
     BC: tl.constexpr,
     CHAINED: tl.constexpr,

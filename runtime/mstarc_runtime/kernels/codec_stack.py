@@ -79,9 +79,9 @@ class Sequence:
 
 def is_served(decoder: "Decoder") -> bool:
     """Whether the kernels compute this decoder: depthwise, of three levels, channels by 64."""
-    counts = [block.upsample.direction.shape[1] for block in decoder.blocks]
-    groups = [block.residuals[0].wide.groups for block in decoder.blocks]
-    first, *others = decoder.enter
+    counts = [block.upsample.direction.shape[1] for block in decoder.raising]
+    groups = [block.changes[0].wide.groups for block in decoder.raising]
+    first, *others = decoder.entry
     return (
         tuple(decoder.strides) == _STRIDES
         and len(others) == 1
@@ -97,11 +97,11 @@ class CodecStack:
     def __init__(self, decoder: "Decoder", precision: Precision = HALF) -> None:
         self._precision = precision
         self._decoder = decoder
-        self._tables = [_table(level) for level in decoder.levels]
-        wide, narrow = decoder.enter
+        self._tables = [_table(level) for level in decoder.readers]
+        wide, narrow = decoder.entry
         self._enter_taps, self._enter_bias = _taps(wide), _own(wide.bias)
         self._enter = self._matrix(narrow)
-        self._blocks = [_BlockWeights(block, self) for block in decoder.blocks]
+        self._blocks = [_BlockWeights(block, self) for block in decoder.raising]
         self._leave_taps = decoder.leave.weight[0].t().contiguous()
         self._leave_bias = _own(decoder.leave.bias)
         curves = [block.curve for block in self._blocks]
@@ -116,7 +116,7 @@ class CodecStack:
         latent, seeds = self._latent(numbers, entered)
         x = self._product(
             latent, entered, entered, self._enter, self._enter.shape[0],
-            bias=self._decoder.enter[1].bias, curve=self._blocks[0].curve,
+            bias=self._decoder.entry[1].bias, curve=self._blocks[0].curve,
         )  # fmt: skip
         for weights, span, after in zip(self._blocks, spans, self._after, strict=True):
             x = self._block(weights, x, span, seeds, after)
@@ -172,8 +172,8 @@ class CodecStack:
         lanes = min(channels, 128) if channels % 128 == 0 else _INNER
         codec.depthwise[(triton.cdiv(m, _ROWS), channels // lanes)](
             x.snaked, weights.taps, weights.taps_bias, *weights.inner, out,
-            x.span.begin, len(x.span), wanted.begin, len(wanted), m, weights.dilation,
-            C=channels, BM=_ROWS, BC=lanes, **self._chained(out),
+            x.span.begin, len(x.span), wanted.begin, len(wanted), m, weights.dilation, channels,
+            BM=_ROWS, BC=lanes, **self._chained(out),
         )  # fmt: skip
         return out
 
@@ -269,7 +269,7 @@ class _BlockWeights:
         self.shift = block.upsample.shift
         self.channels = block.upsample.direction.shape[1]
         self.noise = None if block.noise is None else stack._matrix(block.noise)
-        self.residuals = [_ResidualWeights(residual, stack) for residual in block.residuals]
+        self.residuals = [_ResidualWeights(residual, stack) for residual in block.changes]
 
     def rows(self, made: "Span") -> tuple[int, int]:
         """Positions of the input from which `made` comes, each with the one before it."""

@@ -211,7 +211,8 @@ class Block(nn.Module):
         self.noise: Conv | None = None
         if noise:
             self.noise = Conv(f"{source}.block.2.linear", outer, outer, bias=False, like=like)
-        self.residuals = nn.ModuleList(
+        # The same twice: modules for torch, and what they are.
+        self.changes = tuple(
             Residual(
                 f"{source}.block.{2 + noise + index}",
                 outer,
@@ -221,12 +222,12 @@ class Block(nn.Module):
             )
             for index, dilation in enumerate(_DILATIONS)
         )
+        self.residuals = nn.ModuleList(self.changes)
 
     def spans(self, wanted: Span) -> tuple[Span, ...]:
         """What is made by the upsampling and by each residual; the last is `wanted`."""
         found = [wanted]
-        for residual in reversed(self.residuals):
-            assert isinstance(residual, Residual)
+        for residual in reversed(self.changes):
             found.append(residual.needed(found[-1]))
         return tuple(reversed(found))
 
@@ -240,7 +241,7 @@ class Block(nn.Module):
             times = torch.arange(made.begin, made.end, device=x.device)
             drawn = normal(seed[:, None, None], self.stream, times)
             x = x + drawn.to(x.dtype) * self.noise(x, made, made)
-        for residual, span in zip(self.residuals, later, strict=True):
+        for residual, span in zip(self.changes, later, strict=True):
             x, made = residual(x, made, span), span
         return x
 
@@ -291,7 +292,7 @@ class Decoder(nn.Module):
         self.frame_samples = strides[0]
         for rate in rates:
             self.frame_samples *= rate
-        self.levels = nn.ModuleList(
+        self.readers = tuple(
             Level(
                 f"quantizer.quantizers.{index}",
                 size=self.code_count,
@@ -302,19 +303,17 @@ class Decoder(nn.Module):
             )
             for index, stride in enumerate(strides)
         )
+        self.levels = nn.ModuleList(self.readers)
+        entry = [Conv("decoder.model.0", latent, channels, width=7, like=like)]
         if depthwise:
-            self.enter = nn.ModuleList(
-                [
-                    Conv("decoder.model.0", latent, latent, width=7, groups=latent, like=like),
-                    Conv("decoder.model.1", latent, channels, like=like),
-                ]
-            )
-        else:
-            self.enter = nn.ModuleList(
-                [Conv("decoder.model.0", latent, channels, width=7, like=like)]
-            )
-        first = len(self.enter)
-        self.blocks = nn.ModuleList(
+            entry = [
+                Conv("decoder.model.0", latent, latent, width=7, groups=latent, like=like),
+                Conv("decoder.model.1", latent, channels, like=like),
+            ]
+        self.entry = tuple(entry)
+        self.enter = nn.ModuleList(self.entry)
+        first = len(self.entry)
+        self.raising = tuple(
             Block(
                 f"decoder.model.{first + index}",
                 channels >> index,
@@ -327,6 +326,7 @@ class Decoder(nn.Module):
             )
             for index, rate in enumerate(rates)
         )
+        self.blocks = nn.ModuleList(self.raising)
         last = first + len(rates)
         self.leave_snake = Snake(f"decoder.model.{last}", channels >> len(rates), like=like)
         self.leave = Conv(
@@ -351,8 +351,7 @@ class Decoder(nn.Module):
     def spans(self, wanted: Span) -> tuple[Span, ...]:
         """What the entry and each block make so that the samples `wanted` can be made."""
         found = [wanted.widened(self.leave.reach)]
-        for block in reversed(self.blocks):
-            assert isinstance(block, Block)
+        for block in reversed(self.raising):
             found.append(block.needed(found[-1]))
         return tuple(reversed(found))
 
@@ -384,15 +383,15 @@ class Decoder(nn.Module):
         return self._stack is not False and self._stack.takes(frames)
 
     def _samples(self, codes: tuple[Tensor, ...], seed: Tensor, wanted: Span) -> Tensor:
-        levels = [level(of_level) for level, of_level in zip(self.levels, codes, strict=True)]
+        levels = [level(of_level) for level, of_level in zip(self.readers, codes, strict=True)]
         x = levels[0]
         for level in levels[1:]:
             x = x + level
         entered, *spans = self.spans(wanted)
         held = Span(begin=0, end=entered.length, length=entered.length)
-        for conv in self.enter:
+        for conv in self.entry:
             x, held = conv(x, held, entered), entered
-        for block, span in zip(self.blocks, spans, strict=True):
+        for block, span in zip(self.raising, spans, strict=True):
             x, held = block(x, held, span, seed), span
         sound: Tensor = self.leave(self.leave_snake(x), held, wanted)
         return torch.tanh(sound).squeeze(1).float()

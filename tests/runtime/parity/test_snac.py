@@ -8,7 +8,8 @@ from snac import SNAC
 
 from mstarc_runtime.engine.context import StatelessContext
 from mstarc_runtime.errors import RuntimeFailure
-from mstarc_runtime.models.orpheus import SnacDecoder
+from mstarc_runtime.models.orpheus import SnacDecoder, levels
+from mstarc_runtime.models.snac import Decoder
 from tests.support.parity import CPU, fill
 
 TINY: dict[str, Any] = {
@@ -79,6 +80,30 @@ def test_windows_equal_the_published_decoder(depthwise: bool) -> None:
     assert sound.dtype == torch.float32
     torch.testing.assert_close(sound, published(model, tokens), rtol=0, atol=1e-5)
     assert sound.std() > 1e-3
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 1), (1, 1), (3, 1), (1, 2), (0, 4)])
+@pytest.mark.parametrize("noise", [True, False])
+def test_a_part_of_the_sound_is_that_part_of_all_of_it(first: int, count: int, noise: bool) -> None:
+    # Strides of both parities: an odd one's outputs lie unevenly about their inputs.
+    config = TINY | {"noise": noise, "decoder_rates": [8, 3, 4, 2]}
+    codec = Decoder.build(config, dtype=torch.float64, device=CPU)
+    draw = torch.Generator().manual_seed(4)
+    for name, parameter in codec.named_parameters():
+        if name.endswith(("alpha", "scale")):
+            parameter.uniform_(0.5, 1.0, generator=draw)
+        else:
+            parameter.normal_(0.0, 0.3, generator=draw)
+    codes = levels(tokens_of(2), FIRST, 64)
+    with torch.inference_mode():
+        whole = codec.samples(codes)
+        part = codec.samples(codes, frames=range(first, first + count))
+    size = codec.frame_samples
+    assert whole.std() > 0.01
+    assert whole.shape == (2, 4 * size)
+    wanted = whole[:, first * size : (first + count) * size]
+    # What is left is the order in which a library adds.
+    torch.testing.assert_close(part, wanted, rtol=0, atol=1e-6)
 
 
 def test_a_window_alone_has_the_same_bytes_as_in_a_batch_of_its_size() -> None:
