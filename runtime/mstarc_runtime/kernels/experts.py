@@ -112,16 +112,20 @@ def choose_experts(
         powers = tl.exp(scores - highest[:, None])
         total = tl.sum(powers, axis=1)
         place = tl.full((WIDTH, EXPERTS), -1, dtype=tl.int32)
-        left = scores
+        # A whole number of each that orders as scores do, and of equals the first before others.
+        bits = scores.to(tl.int32, bitcast=True)
+        bits = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+        left = (bits.to(tl.int64) << 32) + (EXPERTS - 1 - expert)[None, :].to(tl.int64)
         sum_of_best = tl.zeros((WIDTH,), dtype=tl.float32)
         for number in tl.static_range(CHOSEN):
             best = tl.max(left, axis=1)
-            # The first of equals, as a stable order has them.
-            which = tl.min(tl.where(left == best[:, None], expert[None, :], EXPERTS), axis=1)
+            which = (EXPERTS - 1 - (best & 0x7FFFFFFF)).to(tl.int32)
             is_it = expert[None, :] == which[:, None]
             place = tl.where(is_it, number, place)
-            left = tl.where(is_it, float("-inf"), left)
-            power = tl.exp(best - highest)
+            left = tl.where(is_it, -0x7FFFFFFFFFFFFFFF, left)
+            best_bits = (best >> 32).to(tl.int32)
+            best_bits = best_bits ^ ((best_bits >> 31) & 0x7FFFFFFF)
+            power = tl.exp(best_bits.to(tl.float32, bitcast=True) - highest)
             sum_of_best += power
             tl.store(ids + batch * SLOTS + number, which, mask=is_row)
             tl.store(shares + batch * SLOTS + number, power, mask=is_row)
@@ -218,8 +222,10 @@ def leave_one(
     squares_out,
     W: tl.constexpr,
     INNER: tl.constexpr,
+    EXPERTS: tl.constexpr,
     CHOSEN: tl.constexpr,
     PIECES: tl.constexpr,
+    SLOTS: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     CHAINED: tl.constexpr,
@@ -227,28 +233,26 @@ def leave_one(
     tile = tl.program_id(0)
     rows = tile * ROWS + tl.arange(0, ROWS)
     columns = tl.arange(0, COLUMNS)
-    inside = columns < INNER
+    # All that a row has chosen side by side: [ROWS, SLOTS, COLUMNS].
+    slot = tl.arange(0, SLOTS)
+    is_slot = slot < CHOSEN + PIECES
     allow_next(CHAINED)
     wait_for_previous(CHAINED)
-    sums = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-    for slot in tl.static_range(CHOSEN + PIECES):
-        if slot < CHOSEN:
-            expert = tl.load(ids + slot).to(tl.int64)
-            matrix = down + expert * (W * INNER) + rows[:, None] * INNER
-        else:
-            matrix = shared + rows[:, None] * (PIECES * INNER) + (slot - CHOSEN) * INNER
-        share = tl.load(shares + slot)
-        for first in tl.static_range(0, INNER, COLUMNS):
-            there = inside if INNER < COLUMNS else first + columns < INNER
-            a = tl.load(
-                matrix + first + columns[None, :],
-                mask=there[None, :],
-                other=0.0,
-                eviction_policy="evict_first",
-            )
-            x = tl.load(act + slot * INNER + first + columns, mask=there, other=0.0)
-            sums += a.to(tl.float32) * (x.to(tl.float32) * share)[None, :]
-    product = tl.sum(sums, axis=1) + tl.load(residual + rows)
+    expert = tl.load(ids + slot, mask=is_slot, other=0).to(tl.int64)
+    share = tl.load(shares + slot, mask=is_slot, other=0.0)
+    at = down + expert[None, :] * (W * INNER) + rows[:, None] * INNER
+    if PIECES > 0:
+        piece = shared + (expert[None, :] - EXPERTS) * INNER + rows[:, None] * (PIECES * INNER)
+        at = tl.where((expert >= EXPERTS)[None, :], piece, at)
+    x_at = act + slot[:, None] * INNER + columns[None, :]
+    sums = tl.zeros((ROWS, SLOTS, COLUMNS), dtype=tl.float32)
+    for first in tl.static_range(0, INNER, COLUMNS):
+        a = tl.load(
+            at[:, :, None] + (first + columns)[None, None, :], eviction_policy="evict_first"
+        )
+        x = tl.load(x_at + first, mask=is_slot[:, None], other=0.0).to(tl.float32)
+        sums += a.to(tl.float32) * (x * share[:, None])[None, :, :]
+    product = tl.sum(tl.sum(sums, axis=2), axis=1) + tl.load(residual + rows)
     tl.store(residual + rows, product)
     scaled = product * tl.load(gain + rows).to(tl.float32)
     tl.store(h + rows, scaled.to(h.dtype.element_ty))
@@ -366,8 +370,8 @@ def leave_few(
         for step in tl.range(0, INNER, COLUMNS, num_stages=STAGES):
             x = tl.load(x_at + step, mask=has[None, :], other=0.0)
             sums = tl.dot(tl.load(a_at + step, eviction_policy="evict_first"), x, sums)
-        to = made + (batch * SLOTS + place)[None, :] * W + rows[:, None]
-        tl.store(to, sums, mask=has[None, :])
+        own = made + (batch * SLOTS + place)[None, :] * W + rows[:, None]
+        tl.store(own, sums, mask=has[None, :])
         tl.debug_barrier()
         if tl.atomic_add(arrived + tile, 1, sem="acq_rel") == count - 1:
             where = is_row[None, :]

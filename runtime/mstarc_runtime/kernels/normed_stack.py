@@ -19,7 +19,7 @@ from mstarc_runtime.kernels.embedding import embed, embedding_parts
 from mstarc_runtime.kernels.mixture import ExpertWeights, Mixture
 from mstarc_runtime.kernels.normed_rows import normed_rows
 from mstarc_runtime.kernels.shapes import shape_of
-from mstarc_runtime.kernels.skinny import GATE, LOGITS, PROJECT, RESIDUAL, Product
+from mstarc_runtime.kernels.skinny import GATE, PROJECT, RESIDUAL, Product
 
 CHAINED = True
 
@@ -113,9 +113,7 @@ class NormedStack:
         self._numbers = torch.arange(batch, device=device)
         self._embedded = parts(embedding_parts(width))
         self._after_out = parts(self._out[0].tiles)
-        self._after_mlp = parts(
-            self._gated[0][1].tiles if self._gated else self._mixtures[0].tiles
-        )
+        self._after_mlp = parts(self._gated[0][1].tiles if self._gated else self._mixtures[0].tiles)
 
     def embed(self, ids: Tensor, table: Tensor) -> None:
         """Begins with rows `ids` i64[B] of `table` [V, W]."""

@@ -41,6 +41,7 @@ class CodePredictor(nn.Module):
         self.heads = nn.Parameter(
             torch.empty(rest, width, dtype=dtype, device=device), requires_grad=False
         )
+        self._streamed = self.stack.streamed(lambda: self.heads)
 
     @classmethod
     def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
@@ -64,12 +65,22 @@ class CodePredictor(nn.Module):
 
     def prime(self, ctx: KVContext, past: Tensor) -> None:
         """Begins a frame with the Talker's row [B, D]."""
-        self.stack.forward(ctx, past, self.rope.angles(ctx.positions))
+        streamed = self._streamed.begin(ctx)
+        if streamed is None:
+            self.stack.forward(ctx, past, self.rope.angles(ctx.positions))
+            return
+        streamed.take(past)
+        streamed.run(is_kept_only=True)
 
     def step(self, ctx: KVContext, code: Tensor, depth: int) -> Tensor:
         """The code i64[B] of codebook `depth + 1` behind `code` i64[B] of codebook `depth`."""
         start = 0 if depth == 0 else self.first_count + (depth - 1) * self.vocab_size
-        rows = self.embedding(code + start)
-        made = self.stack.forward(ctx, rows, self.rope.angles(ctx.positions))
         head = self.heads[depth * self.vocab_size : (depth + 1) * self.vocab_size]
-        return ctx.sample(functional.linear(made, head))
+        streamed = self._streamed.begin(ctx)
+        if streamed is None:
+            rows = self.embedding(code + start)
+            made = self.stack.forward(ctx, rows, self.rope.angles(ctx.positions))
+            return ctx.sample(functional.linear(made, head))
+        streamed.embed(code, self.embedding.weight[start:])
+        streamed.run()
+        return ctx.sample(streamed.logits(head))

@@ -5,9 +5,9 @@ Rows [R, width] and their rotary angles → rows. Queries and keys of each head 
 are turned. Weights are named as in the checkpoint's `layers.N.…`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,11 @@ from mstarc_runtime.layers.norm import RMSNorm
 from mstarc_runtime.layers.parallel import ColumnLinear, RowLinear
 from mstarc_runtime.layers.rope import AxesRope, Rope, RopeSettings
 from mstarc_runtime.layers.shard import WHOLE, Shard
+from mstarc_runtime.layers.streamed_layers import Norms, StreamedLayers
+
+if TYPE_CHECKING:
+    from mstarc_runtime.kernels.mixture import ExpertWeights
+    from mstarc_runtime.kernels.normed_stack import GatedWeights, NormedWeights
 
 Config = Mapping[str, Any]
 # Positions behind those of a prompt: the longest answer, or speech, that may be asked for.
@@ -115,6 +120,23 @@ class Mixture(nn.Module):
             return made
         return made + functional.sigmoid(self.shared_gate(x)) * self.shared(x)
 
+    def expert_weights(self) -> "ExpertWeights":
+        """What the kernels of a step take."""
+        # Here, because the kernels' compiler comes with torch for GPUs only.
+        from mstarc_runtime.kernels.mixture import ExpertWeights
+
+        shared, gate = self.shared, self.shared_gate
+        return ExpertWeights(
+            router=self.router.weight,
+            gate_up=self.experts.gate_up,
+            down=self.experts.down,
+            chosen=self.router.chosen,
+            normed=self.router.normed,
+            shared_gate=None if gate is None else gate.weight,
+            shared_gate_up=None if shared is None else shared.gate_up.weight,
+            shared_down=None if shared is None else shared.down.weight,
+        )
+
 
 class Block(nn.Module):
     """One layer: attention and feed-forward, each after a norm and beside a residual."""
@@ -166,6 +188,7 @@ class Stack(nn.Module):
             require_value(config, "decoder_sparse_step", 1, 1)
             require_value(config, "mlp_only_layers", [], [])
         self.rope = rope
+        self._is_whole = shard.count == 1
         self.layers = nn.ModuleList(
             Block(config, rope, is_mixture=is_mixture, shard=shard, dtype=dtype, device=device)
             for _ in range(int(required(config, "num_hidden_layers")))
@@ -188,6 +211,35 @@ class Stack(nn.Module):
         block = self.layers[number]
         assert isinstance(block, Block)
         return block.forward(ctx, number, x, angles)
+
+    def streamed(self, head: Callable[[], Tensor]) -> StreamedLayers:
+        """The layers as kernels of our own for steps; `head` is multiplied with what they make."""
+        block = self.layers[0]
+        assert isinstance(block, Block)
+        return StreamedLayers(
+            self._normed_weights, self.rope, heads=block.attention.heads, head=head
+        )
+
+    def _normed_weights(self) -> "tuple[NormedWeights, Norms] | None":
+        """The weights for the kernels of a step, and the norms of heads; None for a shard."""
+        if not self._is_whole:
+            return None
+        # Here, because the kernels' compiler comes with torch for GPUs only.
+        from mstarc_runtime.kernels.normed_stack import NormedLayer, NormedWeights
+
+        blocks = [block for block in self.layers if isinstance(block, Block)]
+        layers = [
+            NormedLayer(
+                attention_norm=block.attention_norm.weight,
+                qkv=block.attention.qkv.weight,
+                out=block.attention.out.weight,
+                mlp_norm=block.mlp_norm.weight,
+                mlp=_mlp_weights(block.mlp),
+            )
+            for block in blocks
+        ]
+        norms = [(block.attention.q_norm.weight, block.attention.k_norm.weight) for block in blocks]
+        return NormedWeights(layers=layers, norm=self.norm.weight, eps=self.norm.eps), norms
 
     def weight_map(self, prefix: str) -> dict[str, Names]:
         """Own parameter → tensors below `prefix` of the checkpoint."""
@@ -212,6 +264,15 @@ class Stack(nn.Module):
             )
         names = tuple(f"{below}{part}.weight" for part in _PARTS[inner.removesuffix(".weight")])
         return names[0] if len(names) == 1 else names
+
+
+def _mlp_weights(mlp: Mixture | GatedMLP) -> "GatedWeights | ExpertWeights":
+    if isinstance(mlp, Mixture):
+        return mlp.expert_weights()
+    # Here, because the kernels' compiler comes with torch for GPUs only.
+    from mstarc_runtime.kernels.normed_stack import GatedWeights
+
+    return GatedWeights(gate_up=mlp.gate_up.weight, down=mlp.down.weight)
 
 
 _PARTS: Mapping[str, tuple[str, ...]] = {

@@ -69,6 +69,9 @@ class Talker(nn.Module):
             (self.groups - 1) * self.code_count, width, dtype=dtype, device=device
         )
         self.head = HeadLinear(width, self.vocab_size, shard=shard, dtype=dtype, device=device)
+        self._streamed = self.stack.streamed(lambda: self.head.weight)
+        # Rows of words that are the same for every request, made of the weights at first use.
+        self._words: dict[int, Tensor] = {}
         self.marks: Tensor
         self.never: Tensor
         self.starts: Tensor
@@ -145,7 +148,14 @@ class Talker(nn.Module):
         row [B, D] that it was drawn of. `ahead` as `begin` gave it."""
         rest = self.rest_embedding(frame[:, 1:] + self.starts).sum(1)
         rows = self.code_embedding(frame[:, 0]) + rest + self._heard(h, self._word(_PAD))
-        return self._next(ctx, rows, self.rope.angles(ctx.positions + ahead))
+        turns = ctx.positions + ahead
+        streamed = self._streamed.begin(ctx)
+        if streamed is None:
+            return self._next(ctx, rows, self.rope.angles(turns))
+        streamed.take(rows)
+        streamed.run(turns=turns)
+        past = streamed.rows()
+        return ctx.sample(streamed.logits(self.head.weight) + self.never), past
 
     def _next(self, ctx: KVContext, rows: Tensor, angles: Angles) -> tuple[Tensor, Tensor]:
         past = self.stack.forward(ctx, rows, angles).index_select(0, ctx.last_rows)
@@ -153,7 +163,9 @@ class Talker(nn.Module):
         return ctx.sample(logits), past
 
     def _word(self, number: int) -> Tensor:
-        return self.text_projection(self.words_embedding.weight[number])
+        if number not in self._words:
+            self._words[number] = self.text_projection(self.words_embedding.weight[number])
+        return self._words[number]
 
     def _heard(self, h: Maybe, otherwise: Tensor) -> Tensor:
         return torch.where(h.there[:, None], self.text_projection(h.value), otherwise)

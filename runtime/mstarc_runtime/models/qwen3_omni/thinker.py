@@ -39,6 +39,7 @@ class Thinker(nn.Module):
         self.embedding = ShardedEmbedding(self.vocab_size, width, **more)
         self.stack = Stack(config, self.rope, is_mixture=True, **more)
         self.head = HeadLinear(width, self.vocab_size, **more)
+        self._streamed = self.stack.streamed(lambda: self.head.weight)
         if not 0 < heard < len(self.stack.layers):
             raise bad_config("accept_hidden_layer", heard, f"1 .. {len(self.stack.layers) - 1}")
 
@@ -108,8 +109,13 @@ class Thinker(nn.Module):
     def step(self, ctx: KVContext, token: Tensor, speak: Tensor | bool) -> tuple[Tensor, Tensor]:
         """The token i64[B] after `token` i64[B], and [B, D] to hear of `token`."""
         rows = self.embedding(token)
-        made, _ = self._run(ctx, rows, self.rope.angles(ctx.positions))
-        return self._next(ctx, made), rows
+        streamed = self._streamed.begin(ctx)
+        if streamed is None:
+            made, _ = self._run(ctx, rows, self.rope.angles(ctx.positions))
+            return self._next(ctx, made), rows
+        streamed.take(rows)
+        streamed.run()
+        return ctx.sample(streamed.logits(self.head.weight)), rows
 
     def embed(self, ctx: KVContext, token: Tensor) -> Tensor:
         """[B, D] of `token` i64[B], which is not read."""
