@@ -29,7 +29,7 @@ def seeing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Qwen3-Omni: parts of every kind in."""
     folder = tmp_path_factory.mktemp("omni")
     plan = compiled(folder, "specs/qwen3_omni.mstar", "specs/tiny/qwen3_omni.yaml", "cpu")
-    with serving(plan) as server:
+    with serving(plan, "--one-process") as server:
         yield server
 
 
@@ -38,5 +38,5 @@ def drawing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """BAGEL: texts and pictures in, a picture out."""
     folder = tmp_path_factory.mktemp("bagel")
     plan = compiled(folder, "specs/bagel.mstar", "specs/tiny/bagel.yaml", "cpu")
-    with serving(plan) as server:
+    with serving(plan, "--one-process") as server:
         yield server

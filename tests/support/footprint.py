@@ -1,5 +1,6 @@
 """What a process and its children hold of the machine: what must be the same after as before."""
 
+import json
 import os
 from collections import Counter
 from dataclasses import dataclass
@@ -10,12 +11,11 @@ from pathlib import Path
 class Footprint:
     """Of a server and its workers together.
 
-    `files` counts open file descriptors by kind, without connections of clients; `shared_memory` are
+    `threads` has each process's, by what it is. `files` counts open file descriptors by kind, connections of clients too; `shared_memory` are
     entries of /dev/shm, `sockets` files in the folders that ranks are reached by.
     """
 
-    processes: int
-    threads: int
+    threads: dict[str, int]
     files: dict[str, int]
     shared_memory: int
     sockets: int
@@ -23,7 +23,8 @@ class Footprint:
 
 def footprint(process: int) -> Footprint:
     """What is held now."""
-    numbers = [process, *children(process)]
+    named = {"server": process, **ranks(process)}
+    numbers = list(named.values())
     kinds: Counter[str] = Counter()
     folders = set()
     for number in numbers:
@@ -33,8 +34,10 @@ def footprint(process: int) -> Footprint:
         words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
         folders |= {Path(os.fsdecode(word)) for word in words if b"/mstarc-" in word}
     return Footprint(
-        processes=len(numbers),
-        threads=sum(len(list(Path(f"/proc/{number}/task").iterdir())) for number in numbers),
+        threads={
+            name: len(list(Path(f"/proc/{number}/task").iterdir()))
+            for name, number in sorted(named.items())
+        },
         files=dict(sorted(kinds.items())),
         shared_memory=len(list(Path("/dev/shm").iterdir())),
         sockets=sum(len(list(folder.iterdir())) for folder in folders if folder.is_dir()),
@@ -45,6 +48,17 @@ def children(process: int) -> list[int]:
     """The processes that any of its threads has begun."""
     tasks = Path(f"/proc/{process}/task").iterdir()
     return [int(word) for task in tasks for word in (task / "children").read_text().split()]
+
+
+def ranks(process: int) -> dict[str, int]:
+    """The process id of each rank's process, by its number in the placement."""
+    found = {}
+    for number in children(process):
+        words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+        births = [word for word in words if word.startswith(b'{"process"')]
+        if births:
+            found[f"process {json.loads(births[0])['process']}"] = number
+    return found
 
 
 def _kind(path: Path) -> str:

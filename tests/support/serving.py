@@ -26,13 +26,18 @@ _START_S = 120.0
 
 
 class Server:
-    """`mstarc serve` on a free port; `lines` has what it says."""
+    """`mstarc serve` on a free port; `lines` has what it says.
 
-    def __init__(self, plan: Path, *options: str) -> None:
+    `path` is a folder in which it finds modules, `environment` is laid over this process's.
+    """
+
+    def __init__(
+        self, plan: Path, *options: str, path: Path | None = None, **environment: str
+    ) -> None:
         words = ("--port", "0", "--threads", "1", *options)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "mstarc", "serve", str(plan), *words],
-            env={**os.environ, **_ENVIRONMENT},
+            env={**os.environ, **_environment(path), **environment},
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -103,10 +108,18 @@ class Server:
             self._said.notify_all()
 
 
+def _environment(path: Path | None) -> dict[str, str]:
+    if path is None:
+        return _ENVIRONMENT
+    return {**_ENVIRONMENT, "PYTHONPATH": f"{_ENVIRONMENT['PYTHONPATH']}:{path}"}
+
+
 @contextmanager
-def serving(plan: Path, *options: str) -> Iterator[Server]:
+def serving(
+    plan: Path, *options: str, path: Path | None = None, **environment: str
+) -> Iterator[Server]:
     """A server that is ready."""
-    server = Server(plan, *options)
+    server = Server(plan, *options, path=path, **environment)
     try:
         server.wait_for("at most .* at once")
         yield server

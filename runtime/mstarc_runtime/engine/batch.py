@@ -199,7 +199,9 @@ class StepBatch(BatchValues):
         self._pattern[MORE] = 1
         return mask
 
-    def emit(self, output: str, value: Tensor, where: Tensor | None = None) -> None:
+    def emit(self, output: str, value: Any, where: Tensor | None = None) -> None:
+        if not isinstance(value, torch.Tensor):
+            raise TypeError(f"`{output}` is one tensor, and the op has returned {_kind(value)}")
         counts = self.rows_of(value, None)
         self.effects.append(
             Emitted(
@@ -389,3 +391,9 @@ class StepBatch(BatchValues):
         self._pattern[column] = expected
         self._remember(mask, column)
         return column
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return f"{len(value)} values"
+    return f"`{type(value).__name__}`"
