@@ -110,14 +110,18 @@ class _Step:
     ) -> JoinedAttention:
         cache, mirror = self._backend.cache, self._mirror
         layout = cache.layout
+        rows = 64 if self._rows.bucket == 1 else 128
+        # A context that never grows long is no more blocks' work than it has rows.
+        rows = min(rows, max(16, 1 << (layout.max_rows - 1).bit_length()))
+        parts = parts_of(batch=self._rows.bucket, kv_heads=layout.kv_heads)
         kernel = DecodeAttention(
             batch=self._rows.bucket,
             heads=heads,
             kv_heads=layout.kv_heads,
             head_dim=layout.head_dim,
             page_size=layout.page_size,
-            parts=parts_of(batch=self._rows.bucket, kv_heads=layout.kv_heads),
-            rows=64 if self._rows.bucket == 1 else 128,
+            parts=min(parts, -(-layout.max_rows // rows)),
+            rows=rows,
             warps=4 if self._rows.bucket >= 16 else 8,
             stages=3 if self._rows.bucket >= 16 else 2,
             chained=True,
