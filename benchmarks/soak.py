@@ -32,9 +32,9 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.support.footprint import Footprint, footprint, ranks  # noqa: E402
-from tests.support.memory import resident_mb, slope_of  # noqa: E402
-from tests.support.serving import HELLO, Server, compiled, serving  # noqa: E402
+from tests.support.footprint import Footprint, footprint, ranks
+from tests.support.memory import resident_mb, slope_of
+from tests.support.serving import HELLO, Server, compiled, serving
 
 SEEDS = 40
 LENGTHS = (20, 40, 80)

@@ -11,8 +11,9 @@ from pathlib import Path
 class Footprint:
     """Of a server and its workers together.
 
-    `threads` has each process's, by what it is. `files` counts open file descriptors by kind, connections of clients too; `shared_memory` are
-    entries of /dev/shm, `sockets` files in the folders that ranks are reached by.
+    `threads` has each process's, by what it is. `files` counts open file descriptors by kind,
+    connections of clients too; `shared_memory` are entries of /dev/shm, `sockets` files in the
+    folders that ranks are reached by.
     """
 
     threads: dict[str, int]
