@@ -17,15 +17,15 @@ from typing import BinaryIO, Final, Self
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 
 from mstarc_runtime.errors import RuntimeFailure, not_opened, not_written
+from mstarc_runtime.media.samples import Samples, read_samples
 from mstarc_runtime.plan_api import Audio
-
-Samples = NDArray[np.float32]
 
 _LOBES: Final = 16
 _SILENT_PEAK: Final = 1e-3
+# Phases times the samples that each skips: 48000 → 44100 Hz has 23520.
+_MOST_PHASES: Final = 2_000_000
 
 
 def read_audio(path: Path, rate: int | None) -> tuple[Audio, tuple[str, ...]]:
@@ -43,33 +43,30 @@ def decode_audio(
     source: Path | BinaryIO, path: str, name: str, rate: int | None
 ) -> tuple[Audio, tuple[str, ...]]:
     """As `read_audio`, of a file or of its content; failures call it `path`, notes `name`."""
-    import soundfile
-
-    try:
-        samples, found_rate = soundfile.read(source, dtype="float32", always_2d=True)
-    except soundfile.LibsndfileError as error:
-        raise RuntimeFailure(
-            "MS9202",
-            f"`{path}` is not a sound file that can be read",
-            notes=[f"the sound library says: {str(error.error_string).strip().rstrip('.')}"],
-            helps=["wav, flac, ogg and mp3 are read"],
-        ) from error
-    if len(samples) == 0:
-        raise RuntimeFailure("MS9203", f"`{path}` holds no samples")
-    if not np.isfinite(samples).all():
-        raise RuntimeFailure("MS9205", f"`{path}` holds samples that are infinite or no numbers")
+    mono, found_rate, channels = read_samples(source, path)
     notes = []
-    channels = samples.shape[1]
     if channels > 1:
         notes.append(f"`{name}`: {channels} channels were mixed to one")
-    mono = np.ascontiguousarray(samples.mean(axis=1, dtype=np.float32))
     if rate is None:
         rate = found_rate
+    check_rates(found_rate, rate)
     if found_rate != rate:
         notes.append(f"`{name}`: resampled from {found_rate} Hz to {rate} Hz")
     if np.abs(mono).max() < _SILENT_PEAK:
         notes.append(f"`{name}`: the recording is silent")
     return Audio(samples=resample(mono, found_rate, rate), rate=rate), tuple(notes)
+
+
+def check_rates(source: int, target: int) -> None:
+    """Fails with MS9202 where `resample` would need a kernel for too many phases."""
+    common = math.gcd(source, target)
+    if target // common * (source // common) > _MOST_PHASES:
+        raise RuntimeFailure(
+            "MS9202",
+            f"a sound of {source} Hz can't be brought to {target} Hz",
+            notes=["the two have too little in common"],
+            helps=["record at a usual rate: 16000, 24000, 44100 or 48000 Hz"],
+        )
 
 
 def resample(samples: Samples, source: int, target: int) -> Samples:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.media.containers import container_of
 from mstarc_runtime.media.picture import PatchLayout, blocks, fitted
 
 _A_SECOND: Final = 2
@@ -60,10 +61,11 @@ def _frames(content: bytes, choose: Callable[[int, float], Sequence[int]]) -> tu
     import av
     from PIL import Image
 
+    kind = container_of(content)
     try:
-        with av.open(io.BytesIO(content), mode="r") as counted:
+        with av.open(io.BytesIO(content), mode="r", format=kind) as counted:
             total = sum(packet.size > 0 for packet in counted.demux(video=0))
-        with av.open(io.BytesIO(content), mode="r") as opened:
+        with av.open(io.BytesIO(content), mode="r", format=kind) as opened:
             rate = float(opened.streams.video[0].average_rate or 0)
             wanted = set(choose(total, rate))
             frames = tuple(
@@ -82,8 +84,9 @@ def read_sound(content: bytes, rate: int) -> NDArray[np.float32]:
     """The sound of a film, f32[N] at `rate` hertz, mixed to one channel. Fails with MS9206."""
     import av
 
+    kind = container_of(content)
     try:
-        with av.open(io.BytesIO(content), mode="r") as opened:
+        with av.open(io.BytesIO(content), mode="r", format=kind) as opened:
             if not opened.streams.audio:
                 raise RuntimeFailure("MS9206", "a video has no sound")
             resampler = av.AudioResampler(format="flt", layout="mono", rate=rate)

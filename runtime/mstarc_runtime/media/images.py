@@ -1,5 +1,7 @@
 """Images in files ↔ pixels of 8 bits a colour."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from typing import Any
 
@@ -9,11 +11,20 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from mstarc_runtime.errors import RuntimeFailure
 
+# No other reader is tried: some run programs.
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
+
+
+def opened_image(content: bytes) -> Image.Image:
+    """An image whose pixels have not been read yet. Fails with MS9206."""
+    with _refused():
+        return Image.open(BytesIO(content), formats=_FORMATS)
+
 
 def read_image(content: bytes) -> Image.Image:
     """An image of three colours, upright; what is clear in it is white. Fails with MS9206."""
-    try:
-        opened = ImageOps.exif_transpose(Image.open(BytesIO(content)))
+    with _refused():
+        opened = ImageOps.exif_transpose(Image.open(BytesIO(content), formats=_FORMATS))
         if opened.mode == "RGB":
             opened.load()
             return opened
@@ -22,6 +33,12 @@ def read_image(content: bytes) -> Image.Image:
         clear = opened.convert("RGBA")
         ground = Image.new("RGBA", clear.size, "white")
         return Image.alpha_composite(ground, clear).convert("RGB")
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    try:
+        yield
     # The library raises SyntaxError for broken PNG chunks and ValueError for broken headers.
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
         raise RuntimeFailure(

@@ -2,17 +2,27 @@
 
 from dataclasses import dataclass
 
+from mstarc_runtime.errors import RuntimeFailure
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaLimits:
-    """Of one sound: seconds. Of one picture, and of each frame of a film: pixels. Of one film:
-    seconds and frames. `memory_bytes` beyond what the decoder needs before it begins, seconds of
-    processor, and of waiting, for one of them."""
+    """Of a request's sounds together: seconds. Of its pictures together, and of each frame of a
+    film: pixels. Of its films together: seconds and frames.
+
+    For reading one of them: `memory_bytes` beyond what its reader needs before it begins, seconds
+    of processor, and of waiting for a reader.
+    """
 
     sound_s: float = 600.0
     picture_pixels: int = 50_000_000
     film_s: float = 600.0
     film_frames: int = 36_000
     memory_bytes: int = 1_000_000_000
-    cpu_s: int = 20
+    cpu_s: int = 60
     wait_s: float = 60.0
+
+
+def too_large(message: str, option: str) -> RuntimeFailure:
+    """MS9219."""
+    return RuntimeFailure("MS9219", message, notes=[f"`{option}` says how much there may be"])

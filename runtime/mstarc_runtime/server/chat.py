@@ -18,10 +18,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from mstarc_runtime.request import Asked, PreparedRequest, prepare_read
+from mstarc_runtime.request import Asked
 from mstarc_runtime.server import body as fields
 from mstarc_runtime.server.abilities import Abilities, cannot
-from mstarc_runtime.server.inputs import Given, inputs_of
+from mstarc_runtime.server.inputs import Given, prepared
 from mstarc_runtime.server.live import Live, Sound, Text
 from mstarc_runtime.server.models import check_model
 from mstarc_runtime.server.samples import ender_of, events_of, samples_of
@@ -42,7 +42,8 @@ _MEDIA: Final = {"image_url": "image", "video_url": "video"}
 class _Chat:
     """What a request asks for."""
 
-    prepared: PreparedRequest
+    asked: Asked
+    given: Sequence[Given]
     count: int
     wants_text: bool
     sound_format: str | None
@@ -60,7 +61,8 @@ async def chat(request: Request, service: Service) -> Response:
     content = fields.read_object(await request.body())
     service.check_ready()
     asked = await run_in_threadpool(_read, service, content)
-    lives = service.submit_all(samples_of(asked.prepared, asked.count), ROUTE)
+    request_for = await prepared(service, asked.asked, asked.given)
+    lives = service.submit_all(samples_of(request_for, asked.count), ROUTE)
     end = ender_of(service, lives)
     if asked.is_streamed:
         return await streamed_events(request, _chunks(service, lives, asked), end=end)
@@ -87,19 +89,14 @@ def _read(service: Service, content: Mapping[str, Any]) -> _Chat:
     form = _sound(service, content, options, is_streamed) if "audio" in wanted else None
     streaming = fields.field(content, "stream_options", "object", {})
     fields.check_fields(streaming, ("include_usage",), "`stream_options`")
-    given = read_messages(content)
     outputs = [abilities.reply if "text" in wanted else None, abilities.sound if form else None]
-    prepared = prepare_read(
-        service.plan,
-        Asked(
+    return _Chat(
+        asked=Asked(
             options=fields.checked_options(options, service.plan.options),
             wants=tuple(output.name for output in outputs if output is not None),
             seed=options.get("seed"),
         ),
-        inputs_of(abilities, given),
-    )
-    return _Chat(
-        prepared=prepared,
+        given=read_messages(content),
         count=count,
         wants_text="text" in wanted,
         sound_format=form,
@@ -256,5 +253,5 @@ def _head(service: Service, asked: _Chat, kind: str) -> dict[str, Any]:
 
 def _reason(live: Live, asked: _Chat) -> str:
     """`length` where as many tokens came as the request allows."""
-    most = asked.prepared.options.get("max_tokens")
+    most = asked.asked.options.get("max_tokens")
     return "length" if most is not None and live.tokens >= most else "stop"

@@ -117,6 +117,7 @@ def _serve(arguments: Sequence[str]) -> int:
     with listening:
         signal.signal(signal.SIGHUP, server.handle_exit)
         server.run(sockets=[listening])
+        service.media.close()
         was_lost = ranks.failure is not None
     tracing.close()
     return _end(ranks, log, was_lost=was_lost)

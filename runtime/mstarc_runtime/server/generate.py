@@ -20,9 +20,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from mstarc_runtime.loader import Declared
-from mstarc_runtime.request import Asked, PreparedRequest, prepare_read
+from mstarc_runtime.request import Asked
 from mstarc_runtime.server import body as fields
-from mstarc_runtime.server.inputs import read_inputs
+from mstarc_runtime.server.inputs import Content, prepared_inputs, read_inputs
 from mstarc_runtime.server.live import Event, Live, Sound, Text, Value
 from mstarc_runtime.server.service import Service
 from mstarc_runtime.server.sound_formats import encoded, pcm
@@ -52,9 +52,9 @@ async def generate(request: Request, service: Service) -> Response:
     """Runs the plan for its own inputs. Fails with MS9202 … MS9217."""
     content = fields.read_object(await request.body())
     service.check_ready()
-    prepared = await run_in_threadpool(_read, service, content)
+    asked, contents = await run_in_threadpool(_read, service, content)
     is_streamed = fields.field(content, "stream", "true or false", False)
-    live = service.submit(prepared, ROUTE)
+    live = service.submit(await prepared_inputs(service, asked, contents), ROUTE)
     end = service.ender(live)
     if is_streamed:
         return await streamed_events(request, _events(service, live), end=end)
@@ -62,7 +62,9 @@ async def generate(request: Request, service: Service) -> Response:
     return await unless_gone(request, _whole(service, live, as_parts), end)
 
 
-def _read(service: Service, content: Mapping[str, Any]) -> PreparedRequest:
+def _read(
+    service: Service, content: Mapping[str, Any]
+) -> tuple[Asked, Mapping[str, Sequence[Content]]]:
     plan = service.plan
     fields.check_fields(content, FIELDS, "a request")
     given = fields.field(content, "inputs", "object", {})
@@ -71,15 +73,12 @@ def _read(service: Service, content: Mapping[str, Any]) -> PreparedRequest:
     wants = fields.field(content, "wants", "list", [])
     if not all(isinstance(name, str) for name in wants):
         raise fields.wrong("`wants` is a list of names of outputs")
-    return prepare_read(
-        plan,
-        Asked(
-            options=fields.checked_options(options, plan.options),
-            wants=tuple(wants),
-            seed=fields.field(content, "seed", "whole number"),
-        ),
-        read_inputs(plan.inputs, given),
+    asked = Asked(
+        options=fields.checked_options(options, plan.options),
+        wants=tuple(wants),
+        seed=fields.field(content, "seed", "whole number"),
     )
+    return asked, read_inputs(plan.inputs, given)
 
 
 async def _whole(service: Service, live: Live, as_parts: bool) -> Response:

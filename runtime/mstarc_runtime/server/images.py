@@ -18,11 +18,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from mstarc_runtime.request import Asked, PreparedRequest, prepare_read
+from mstarc_runtime.request import Asked
 from mstarc_runtime.server import body as fields
 from mstarc_runtime.server.abilities import Abilities, cannot
 from mstarc_runtime.server.forms import read_form
-from mstarc_runtime.server.inputs import Given, inputs_of
+from mstarc_runtime.server.inputs import Given, prepared
 from mstarc_runtime.server.live import Live, Value
 from mstarc_runtime.server.models import check_model
 from mstarc_runtime.server.samples import ender_of, events_of, samples_of
@@ -46,7 +46,8 @@ _SIZE: Final = re.compile(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})")
 class _Drawing:
     """What a request asks for. `kind` begins the names of its events."""
 
-    prepared: PreparedRequest
+    asked: Asked
+    given: Sequence[Given]
     kind: str
     count: int
     form: str
@@ -61,7 +62,7 @@ async def generate(request: Request, service: Service) -> Response:
     content = fields.read_object(await request.body())
     service.check_ready()
     fields.options_in(content, FIELDS, service.abilities.options, "a picture")
-    asked = await run_in_threadpool(_read, service, content, (), "image_generation")
+    asked = _read(service, content, (), "image_generation")
     return await _answer(request, service, asked, GENERATIONS)
 
 
@@ -76,7 +77,7 @@ async def edit(request: Request, service: Service) -> Response:
     if not pictures:
         raise fields.wrong("there is no `image`", "it holds the picture to change")
     fields.check_fields(form.texts, {*FIELDS, *service.abilities.options}, "an edit")
-    asked = await run_in_threadpool(_read, service, _typed(form.texts), pictures, "image_edit")
+    asked = _read(service, _typed(form.texts), pictures, "image_edit")
     return await _answer(request, service, asked, EDITS)
 
 
@@ -110,19 +111,12 @@ def _read(
     fields.choice(content, "quality", ("auto",), "auto")
     fields.choice(content, "background", ("auto", "opaque"), "auto")
     _read_size(abilities, content, options)
-    prepared = prepare_read(
-        service.plan,
-        Asked(options=options, wants=(abilities.picture.name,), seed=_seed(options)),
-        inputs_of(
-            abilities,
-            [
-                *(Given(kind="image", content=picture) for picture in pictures),
-                Given(kind="text", content=prompt),
-            ],
-        ),
-    )
     return _Drawing(
-        prepared=prepared,
+        asked=Asked(options=options, wants=(abilities.picture.name,), seed=_seed(options)),
+        given=[
+            *(Given(kind="image", content=picture) for picture in pictures),
+            Given(kind="text", content=prompt),
+        ],
         kind=kind,
         count=count,
         form=fields.choice(content, "output_format", FORMATS, "png"),
@@ -152,7 +146,8 @@ def _read_size(abilities: Abilities, content: Mapping[str, Any], options: dict[s
 
 
 async def _answer(request: Request, service: Service, asked: _Drawing, route: str) -> Response:
-    lives = service.submit_all(samples_of(asked.prepared, asked.count), route)
+    request_for = await prepared(service, asked.asked, asked.given)
+    lives = service.submit_all(samples_of(request_for, asked.count), route)
     end = ender_of(service, lives)
     if asked.is_streamed:
         return await streamed_events(request, _events(service, lives, asked), end=end)

@@ -20,6 +20,7 @@ class Limits:
     unread_bytes: int
     deadline_s: float | None = None
     media: MediaLimits = field(default_factory=MediaLimits)
+    media_processes: int = 2
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
@@ -30,10 +31,15 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
         ("deadline", 0, "SECONDS", "what a request has from its coming to its end; 0: no end"),
         ("max-body-mb", 64, "MB", "of a request's body"),
         ("max-unread-mb", 64, "MB", "of an answer not taken; above it the request ends"),
-        ("max-sound", int(usual.sound_s), "SECONDS", "of one sound"),
-        ("max-film", int(usual.film_s), "SECONDS", "of one film"),
-        ("max-film-frames", usual.film_frames, "N", "of one film"),
-        ("max-picture-mp", usual.picture_pixels // _MB, "MP", "a picture's, or frame's, pixels"),
+        ("max-sound", int(usual.sound_s), "SECONDS", "of a request's sounds"),
+        ("max-film", int(usual.film_s), "SECONDS", "of a request's films"),
+        ("max-film-frames", usual.film_frames, "N", "of a request's films"),
+        (
+            "max-picture-mp",
+            usual.picture_pixels // _MB,
+            "MP",
+            "pixels of a request's pictures",
+        ),
         ("media-memory-mb", usual.memory_bytes // _MB, "MB", "for reading one of them"),
         ("media-cpu", usual.cpu_s, "SECONDS", "of processor time for reading one of them"),
         ("media-processes", 2, "N", "that read them"),
@@ -60,6 +66,7 @@ def limits_of(options: argparse.Namespace) -> Limits:
             memory_bytes=options.media_memory_mb * _MB,
             cpu_s=options.media_cpu,
         ),
+        media_processes=options.media_processes,
     )
 
 

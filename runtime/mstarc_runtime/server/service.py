@@ -24,6 +24,7 @@ from mstarc_runtime.server.followed import Followed
 from mstarc_runtime.server.limits import Limits
 from mstarc_runtime.server.live import Event, Live
 from mstarc_runtime.server.log import Log
+from mstarc_runtime.server.media_pool import MediaPool
 from mstarc_runtime.server.metrics import Metrics
 from mstarc_runtime.server.page import page_files
 from mstarc_runtime.server.ranks_thread import RanksThread
@@ -58,6 +59,7 @@ class Service:
         self.page = page_files(plan.folder)
         self.is_draining = False
         self.began_s = time.time()
+        self.media = MediaPool(limits.media, limits.media_processes)
         self._admission = Admission(limits, placement.max_requests)
         self._ranks = ranks
         self._taken: dict[Live, Followed] = {}

@@ -12,11 +12,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mstarc_runtime.request import Asked, PreparedRequest, prepare_read
+from mstarc_runtime.request import Asked
 from mstarc_runtime.server import body as fields
 from mstarc_runtime.server.abilities import cannot, rate_of
 from mstarc_runtime.server.chat import read_voice
-from mstarc_runtime.server.inputs import Given, inputs_of
+from mstarc_runtime.server.inputs import Given, prepared
 from mstarc_runtime.server.live import Live, Sound
 from mstarc_runtime.server.models import check_model
 from mstarc_runtime.server.service import Service
@@ -44,7 +44,8 @@ FIELDS: Final = ("model", "input", "voice", "response_format", "stream_format", 
 class _Speech:
     """What a request asks for. `rate` is the sound's, if the spec says it."""
 
-    prepared: PreparedRequest
+    asked: Asked
+    text: str
     form: str
     is_streamed: bool
     as_events: bool
@@ -58,7 +59,8 @@ async def speech(request: Request, service: Service) -> Response:
     content = fields.read_object(await request.body())
     service.check_ready()
     asked = _read(service, content)
-    live = service.submit(asked.prepared, ROUTE)
+    given = [Given(kind="text", content=asked.text)]
+    live = service.submit(await prepared(service, asked.asked, given), ROUTE)
     end = service.ender(live)
     if asked.as_events:
         return await streamed_events(request, _events(service, live), end=end)
@@ -87,15 +89,12 @@ def _read(service: Service, content: Mapping[str, Any]) -> _Speech:
     # The head of a stream needs the rate before there is sound.
     can_stream = form in STREAMED and rate is not None
     return _Speech(
-        prepared=prepare_read(
-            service.plan,
-            Asked(
-                options=fields.checked_options(options, service.plan.options),
-                wants=(abilities.sound.name,),
-                seed=options.get("seed"),
-            ),
-            inputs_of(abilities, [Given(kind="text", content=text)]),
+        asked=Asked(
+            options=fields.checked_options(options, service.plan.options),
+            wants=(abilities.sound.name,),
+            seed=options.get("seed"),
         ),
+        text=text,
         form=form,
         is_streamed=can_stream and fields.field(content, "stream", "true or false", True),
         as_events=as_events,

@@ -7,15 +7,14 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from mstarc_runtime.request import Asked, PreparedRequest, prepare_read
+from mstarc_runtime.request import Asked
 from mstarc_runtime.server import body as fields
 from mstarc_runtime.server.abilities import cannot
 from mstarc_runtime.server.forms import Form, read_form
-from mstarc_runtime.server.inputs import Given, inputs_of
+from mstarc_runtime.server.inputs import Given, prepared
 from mstarc_runtime.server.live import Live, Text
 from mstarc_runtime.server.models import check_model
 from mstarc_runtime.server.service import Service
@@ -29,7 +28,8 @@ FIELDS: Final = ("file", "model", "response_format", "stream")
 class _Transcription:
     """What a request asks for."""
 
-    prepared: PreparedRequest
+    asked: Asked
+    sound: bytes
     as_text: bool
     is_streamed: bool
 
@@ -40,8 +40,9 @@ async def transcribe(request: Request, service: Service) -> Response:
         raise cannot(service.plan, ROUTE, "it takes a sound alone and has an output `transcript`")
     form = await read_form(request, holds="`file` holds the sound", most_files=1)
     service.check_ready()
-    asked = await run_in_threadpool(_read, service, form)
-    live = service.submit(asked.prepared, ROUTE)
+    asked = _read(service, form)
+    given = [Given(kind="audio", content=asked.sound)]
+    live = service.submit(await prepared(service, asked.asked, given), ROUTE)
     end = service.ender(live)
     if asked.is_streamed:
         return await streamed_events(request, _events(service, live), end=end)
@@ -59,12 +60,12 @@ def _read(service: Service, sent: Form) -> _Transcription:
     check_model(service.plan, form)
     style = fields.choice(form, "response_format", ("json", "text"), "json")
     is_streamed = fields.choice(form, "stream", ("true", "false"), "false") == "true"
-    prepared = prepare_read(
-        service.plan,
-        Asked(options=options, wants=(abilities.transcript.name,)),
-        inputs_of(abilities, [Given(kind="audio", content=sent.files["file"][0])]),
+    return _Transcription(
+        asked=Asked(options=options, wants=(abilities.transcript.name,)),
+        sound=sent.files["file"][0],
+        as_text=style == "text",
+        is_streamed=is_streamed,
     )
-    return _Transcription(prepared=prepared, as_text=style == "text", is_streamed=is_streamed)
 
 
 async def _whole(service: Service, live: Live, asked: _Transcription) -> Response:

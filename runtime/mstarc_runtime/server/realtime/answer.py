@@ -11,11 +11,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from starlette.concurrency import run_in_threadpool
-
 from mstarc_runtime.errors import RuntimeFailure
-from mstarc_runtime.request import Asked, PreparedRequest, prepare_read
-from mstarc_runtime.server.inputs import Given, inputs_of
+from mstarc_runtime.request import Asked, PreparedRequest
+from mstarc_runtime.server.inputs import Given, prepared
 from mstarc_runtime.server.live import Event, Live, Sound, Text
 from mstarc_runtime.server.realtime.conversation import Conversation, Item
 from mstarc_runtime.server.realtime.settings import Settings
@@ -51,12 +49,12 @@ class Answer:
 
     async def run(self) -> None:
         """Fails with what a request can't be read with, before it has begun."""
-        prepared = await run_in_threadpool(self._prepare)
+        request = await self._prepare()
         await self._tell("response.created", response=self._shown("in_progress"))
         self.has_begun = True
         try:
             # Between here and the loop nothing is awaited: what is taken is given back.
-            self.live = self.service.submit(prepared, ROUTE)
+            self.live = self.service.submit(request, ROUTE)
             async with aclosing(self.service.events(self.live)) as events:
                 async for made in events:
                     await self._made(made)
@@ -65,7 +63,7 @@ class Answer:
             await self._end("failed", {"type": "failed", "error": error})
             await self._tell("error", error=error)
             return
-        most = prepared.options.get("max_tokens")
+        most = request.options.get("max_tokens")
         reply = self.service.abilities.reply
         tokens = 0 if reply is None else self.live.tokens_of[reply.name]
         if most is not None and tokens >= most:
@@ -78,7 +76,7 @@ class Answer:
         if self.has_begun:
             await self._end("cancelled", {"type": "cancelled", "reason": self.interrupted})
 
-    def _prepare(self) -> PreparedRequest:
+    async def _prepare(self) -> PreparedRequest:
         abilities, settings = self.service.abilities, self.settings
         wanted = [abilities.reply, abilities.sound if settings.modality == "audio" else None]
         if settings.transcribes and self.heard_item is not None:
@@ -86,15 +84,12 @@ class Answer:
         options = dict(settings.options)
         if settings.voice is not None and "voice" in abilities.options:
             options["voice"] = settings.voice
-        return prepare_read(
-            self.service.plan,
-            Asked(
-                options=options,
-                wants=tuple(output.name for output in wanted if output is not None),
-                seed=options.get("seed"),
-            ),
-            inputs_of(abilities, self.given),
+        asked = Asked(
+            options=options,
+            wants=tuple(output.name for output in wanted if output is not None),
+            seed=options.get("seed"),
         )
+        return await prepared(self.service, asked, self.given)
 
     async def _made(self, made: Event) -> None:
         abilities = self.service.abilities
