@@ -13,7 +13,7 @@ from mstarc.analysis.lengths import expected_rows, full_rows, used_by
 from mstarc.analysis.op_costs import find_op
 from mstarc.analysis.sizes import kv_row_bytes, weight_bytes
 from mstarc.deployment import Deployment, DeviceKind
-from mstarc.ir.decisions import Assignment, Placement
+from mstarc.ir.decisions import PREFILL_TOKENS, STRETCH, Assignment, Placement
 from mstarc.ir.graph import Call, Node, Program
 from mstarc.ir.walking import all_statements
 from mstarc.records import dataclass
@@ -22,6 +22,8 @@ PAGE_TOKENS = 16
 # Who counts the pages of a pool without saying how large they are means pages of this size: that is
 # what the number means where such files come from.
 COUNTED_PAGE_TOKENS = 128
+# A CPU is slower, and what runs beside waits for as long.
+CPU_PREFILL_TOKENS = 512
 # Of an accelerator's memory: libraries, fragments.
 RESERVE = 0.05
 # A further process on a device has libraries of its own.
@@ -34,25 +36,42 @@ CPU_PAGES = 0.5
 class Limits:
     """How many requests run at once, rows of a context of one, rows of a page.
 
-    `pages` is the number of pages of each node and rank, where the deployment says so.
+    `pages` is the number of pages of each node and rank, where the deployment says so;
+    `prefill_tokens` the most rows of prompts that one step reads, in whole pages.
     """
 
     requests: int
     tokens: int
     page_tokens: int = PAGE_TOKENS
     pages: int | None = None
+    stretch: int = 0
+    prefill_tokens: int = PREFILL_TOKENS
 
 
 def limits_of(deployment: Deployment | None, kind: DeviceKind) -> Limits:
     """What a deployment says, else the defaults of the device kind."""
+    stretch = 0 if kind.is_cpu else STRETCH
+    piece = CPU_PREFILL_TOKENS if kind.is_cpu else PREFILL_TOKENS
     if deployment is None:
-        return Limits(requests=kind.max_requests, tokens=kind.max_tokens)
+        return Limits(
+            requests=kind.max_requests,
+            tokens=kind.max_tokens,
+            stretch=stretch,
+            prefill_tokens=piece,
+        )
+    if deployment.stretch is not None:
+        stretch = deployment.stretch.value
     page_tokens = COUNTED_PAGE_TOKENS if deployment.max_pages else PAGE_TOKENS
+    page_tokens = deployment.page_tokens.value if deployment.page_tokens else page_tokens
+    if deployment.prefill_tokens is not None:
+        piece = deployment.prefill_tokens.value
     return Limits(
         requests=deployment.max_requests.value if deployment.max_requests else kind.max_requests,
         tokens=deployment.max_seq_len.value if deployment.max_seq_len else kind.max_tokens,
-        page_tokens=deployment.page_tokens.value if deployment.page_tokens else page_tokens,
+        page_tokens=page_tokens,
         pages=deployment.max_pages.value if deployment.max_pages else None,
+        stretch=stretch,
+        prefill_tokens=-(-piece // page_tokens) * page_tokens,
     )
 
 

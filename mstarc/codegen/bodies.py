@@ -11,6 +11,7 @@ from mstarc.ir.exprs import Const, Expr, LoopIndex, Option, TableItem
 from mstarc.plan.actions import ClearContext, ForkContext
 from mstarc.plan.naming import attribute, identifier
 from mstarc.plan.plan import Constant, Grow, RankPlan, RunStep, Variable
+from mstarc.plan.prompt import Pieces
 from mstarc.plan.signatures import Signatures
 from mstarc.records import dataclass
 
@@ -29,6 +30,10 @@ class BodyWriter:
         if step.kind == "host":
             return HostBody(self, step).lines()
         return DeviceBody(self, step).lines()
+
+    def piece(self, step: RunStep, pieces: Pieces) -> tuple[str, ...]:
+        """The lines of the method that reads a piece of a step's prompt."""
+        return DeviceBody(self, step).piece(pieces)
 
     def prepare(self, step: RunStep) -> tuple[str, ...]:
         """The lines of a step's prepare method; none where it needs none."""

@@ -1,6 +1,7 @@
 """The body of a device step: calls over the slots of a batch, line by line."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mstarc.codegen.expressions import DeviceExprs, constant_name
@@ -26,6 +27,7 @@ from mstarc.plan.actions import (
 )
 from mstarc.plan.naming import attribute, identifier
 from mstarc.plan.plan import RunStep
+from mstarc.plan.prompt import Pieces
 from mstarc.plan.signatures import has_free_dim, where_there
 from mstarc.plan.step_facts import used_in
 from mstarc.plan.words import type_text
@@ -40,6 +42,16 @@ class DeviceBody(Body):
     def __init__(self, writer: "BodyWriter", step: RunStep) -> None:
         super().__init__(writer, step)
         self.exprs = DeviceExprs(self.name, writer.constant, self.pass_of, writer.used)
+
+    def piece(self, pieces: Pieces) -> tuple[str, ...]:
+        """The lines of a piece that is not the last: the call alone, of which only rows stay."""
+        used = used_in((pieces.call,))
+        for name in self.step.loads:
+            if name in used:
+                self._load(name)
+        nothing = tuple(None for _ in pieces.call.results)
+        self._call(replace(pieces.call, results=nothing), 0, "partial=True")
+        return self.rendered()
 
     def lines(self) -> tuple[str, ...]:
         """The lines behind the docstring, indented."""
@@ -133,7 +145,7 @@ class DeviceBody(Body):
         """The short name of what a loop collects."""
         return self.writer.variables[name].local
 
-    def _call(self, call: CallOp, depth: int) -> None:
+    def _call(self, call: CallOp, depth: int, *more: str) -> None:
         op = self.writer.signatures.op(call)
         arguments = ["b"]
         for parameter, argument in zip(op.parameters, call.arguments, strict=True):
@@ -152,6 +164,7 @@ class DeviceBody(Body):
             arguments.append(f"over={pyrepr(self._over(call, call.over))}")
             free = tuple(i for i, r in enumerate(op.results) if has_free_dim(r.type))
             arguments += [f"rows={pyrepr(free)}"] if free else []
+        arguments += more
         results = ["_" if name is None else self.name(name) for name in call.results]
         head = f"self.{attribute(call.node)}.{identifier(call.op)}"
         if any(name is not None for name in call.results):

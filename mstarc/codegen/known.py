@@ -34,6 +34,8 @@ def placement_of(text: str) -> Placement:
         source=document["source"],
         max_requests=document["max_requests"],
         max_tokens=document["max_tokens"],
+        stretch=document["stretch"],
+        prefill_tokens=document["prefill_tokens"],
     )
 
 

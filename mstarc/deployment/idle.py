@@ -30,6 +30,7 @@ def report_idle_settings(deployment: Deployment, program: Program, sink: Diagnos
         ("max_seq_len", deployment.max_seq_len),
         ("max_num_pages", deployment.max_pages),
         ("page_size", deployment.page_tokens),
+        ("prefill_tokens", deployment.prefill_tokens),
     ):
         if number is not None:
             report_idle(name, number.span, f"no node of `{program.model}` keeps a KV cache", sink)

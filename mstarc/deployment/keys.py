@@ -13,6 +13,7 @@ TOP: Mapping[str, str] = MappingProxyType(
         "devices": "where it runs, such as `2xH200` or `4xcpu`; else H200s, one a rank",
         "max_seq_len": "the rows of a request's longest context",
         "max_concurrent_requests": "how many requests run at once",
+        "stretch": "the most passes of a loop at which the host looks once",
         "kv_cache": "the pools of KV pages",
         "resources": "newer files write `kv_cache` below it",
         "model_kwargs": "values for the spec's `config`, by their names or public names",
@@ -32,6 +33,7 @@ KV_CACHE: Mapping[str, str] = MappingProxyType(
     {
         "max_num_pages": "the pages of each pool; without `page_size`, of 128 rows each",
         "page_size": "the rows of a page",
+        "prefill_tokens": "the most rows of prompts that one step reads",
         "cpu_offload_pages": "decides nothing here: pages stay on their device",
         "flashinfer_backend": "decides nothing here: the runtime picks the kernels",
     }

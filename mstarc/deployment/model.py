@@ -78,6 +78,8 @@ class Deployment:
     max_requests: Number | None = None
     max_pages: Number | None = None
     page_tokens: Number | None = None
+    stretch: Number | None = None
+    prefill_tokens: Number | None = None
     kwargs: tuple[Kwarg, ...] = ()
     groups: tuple[Group, ...]
     groups_span: Span

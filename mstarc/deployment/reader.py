@@ -61,6 +61,7 @@ class _Reader:
         deployment_devices = self.optional(top, "devices", self.devices)
         max_seq_len = self.optional(top, "max_seq_len", self.positive)
         max_requests = self.optional(top, "max_concurrent_requests", self.positive)
+        stretch = self.optional(top, "stretch", self.positive)
         if self.failed or model is None or groups is None:
             return None
         return Deployment(
@@ -72,8 +73,10 @@ class _Reader:
             devices_span=self.span(top["devices"][1]) if "devices" in top else None,
             max_seq_len=max_seq_len,
             max_requests=max_requests,
+            stretch=stretch,
             max_pages=kv_cache.get("max_num_pages"),
             page_tokens=kv_cache.get("page_size"),
+            prefill_tokens=kv_cache.get("prefill_tokens"),
             kwargs=kwargs,
             groups=groups,
             groups_span=self.span(top["node_groups"][0]),

@@ -55,6 +55,12 @@ SETTINGS: tuple[Setting, ...] = (
         default="that of the device kind",
     ),
     Setting(
+        key="stretch",
+        field="stretch",
+        meaning="the most passes of a loop at which the host looks once",
+        default="4, and on CPUs it looks at each",
+    ),
+    Setting(
         key="kv_cache.max_num_pages",
         field="max_pages",
         meaning="the pages of each pool on each rank",
@@ -65,6 +71,12 @@ SETTINGS: tuple[Setting, ...] = (
         field="page_tokens",
         meaning="the rows of a page",
         default="16, and 128 where `max_num_pages` is given",
+    ),
+    Setting(
+        key="kv_cache.prefill_tokens",
+        field="prefill_tokens",
+        meaning="the most rows of prompts that one step reads, in whole pages",
+        default="2048, and 512 on CPUs",
     ),
 )
 
@@ -176,8 +188,10 @@ def settled(
         kwargs=tuple(kwargs.values()),
         max_seq_len=numbers.get("max_seq_len", deployment.max_seq_len),
         max_requests=numbers.get("max_requests", deployment.max_requests),
+        stretch=numbers.get("stretch", deployment.stretch),
         max_pages=numbers.get("max_pages", deployment.max_pages),
         page_tokens=numbers.get("page_tokens", deployment.page_tokens),
+        prefill_tokens=numbers.get("prefill_tokens", deployment.prefill_tokens),
     )
 
 

@@ -13,6 +13,12 @@ from typing import Literal
 
 from mstarc.records import dataclass
 
+# Rows of prompts that a step reads where nobody says otherwise: they keep an accelerator busy.
+PREFILL_TOKENS = 2048
+
+# Passes at which the host looks once: half of what is under way when a request arrives.
+STRETCH = 4
+
 MemoryKind = Literal[
     "weights",
     "kv_pages",
@@ -64,7 +70,10 @@ class Copy:
 class Placement:
     """Set by place. `source` says who decided: `automatic`, or the deployment file's path.
 
-    `devices` are those that a rank or a copy of one uses.
+    The host looks once in at most `stretch` passes of a loop; 0: at each before the next.
+
+    `devices` are those that a rank or a copy of one uses. `prefill_tokens` are the most rows of
+    prompts that one step reads.
     """
 
     name: str
@@ -74,6 +83,8 @@ class Placement:
     source: str
     max_requests: int
     max_tokens: int
+    stretch: int = 0
+    prefill_tokens: int = PREFILL_TOKENS
 
     @property
     def ranks(self) -> tuple[int, ...]:

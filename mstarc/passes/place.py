@@ -79,6 +79,8 @@ def place(program: Program, context: PassContext) -> Program:
         source="automatic" if deployment is None else deployment.path,
         max_requests=limits.requests * _requests_for(deployment, copies),
         max_tokens=limits.tokens,
+        stretch=limits.stretch,
+        prefill_tokens=limits.prefill_tokens,
     )
     used = sorted({*placement.ranks, *(copy.device for copy in copies)})
     _report_idle(program, devices, used, context)

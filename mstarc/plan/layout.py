@@ -8,12 +8,13 @@ from typing import Literal
 from mstarc.diagnostics import InternalError
 from mstarc.ir.decisions import Placement, Region
 from mstarc.ir.graph import Program
-from mstarc.plan.actions import CallOp, PullItem
+from mstarc.plan.actions import Action, CallOp, PullItem
 from mstarc.plan.draft import Draft, Goto, Label, LoopEdge
 from mstarc.plan.flatten import Flattener
 from mstarc.plan.holdings import Holdings, rank_plan
 from mstarc.plan.hops import Way, way
 from mstarc.plan.lanes import lanes_of
+from mstarc.plan.pieces import prompt_of
 from mstarc.plan.plan import (
     BranchPlan,
     DonePlan,
@@ -31,6 +32,7 @@ from mstarc.plan.plan import (
     StreamPlan,
     Target,
 )
+from mstarc.plan.prompt import Prompt
 from mstarc.plan.settle import MachineFlow, settle
 from mstarc.plan.signatures import (
     Signatures,
@@ -248,6 +250,22 @@ class Numbering:
             passes=passes_in(actions, flow.flattener.turns.loops.keys()),
             then=self._target(draft, flow),
             why="host" if host else why_eager(calls, region, signatures),
+            prompt=self._prompt(actions, loads, flow) if rows == "packed" else None,
+        )
+
+    def _prompt(
+        self, actions: tuple[Action, ...], loads: tuple[str, ...], flow: MachineFlow
+    ) -> Prompt | None:
+        drafts = flow.flow.drafts
+        calls = [c for d in drafts if d.kind == "host" for c in d.actions if isinstance(c, CallOp)]
+        others = [a for d in drafts for a in d.actions if a not in calls]
+        return prompt_of(
+            actions,
+            prepares_of(actions, self.signatures),
+            self.signatures,
+            loads=loads,
+            variables=flow.variables,
+            from_host=set(defined_in(tuple(calls))) - set(defined_in(tuple(others))),
         )
 
     def _rows(

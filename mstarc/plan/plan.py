@@ -15,6 +15,7 @@ from mstarc.ir.graph import Node, Policy, Program, Stream, Tail
 from mstarc.ir.types import TensorType, Type
 from mstarc.plan.actions import Action, ClearContext, ForkContext
 from mstarc.plan.draft import CutPlan
+from mstarc.plan.prompt import Prompt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +188,8 @@ class RunStep:
     `prepares` (what is done before it is launched) are a device step's. `sure`: there is an item to
     pull, or the request fails. `last` is where it goes instead with the last chunk, where it is
     known to be that: chunks are held back by one then. `passes` are loops whose
-    pass number it needs. `why` is why no region holds it; empty where one does.
+    pass number it needs. `why` is why no region holds it; empty where one does. `prompt` is what
+    it reads of a request's own length.
     """
 
     id: int
@@ -217,6 +219,7 @@ class RunStep:
     passes: tuple[str, ...]
     then: Target
     why: str
+    prompt: Prompt | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,11 @@ class RunSettings:
         all_cpu = all(kind == "cpu" for kind in placement.devices.values())
         usual = default_policy(all_cpu=all_cpu)
         deterministic = usual.deterministic if self.deterministic is None else self.deterministic
-        return BatchPolicy(deterministic=deterministic, tile_rows=self.tile_rows)
+        return BatchPolicy(
+            deterministic=deterministic,
+            tile_rows=self.tile_rows,
+            token_budget=placement.prefill_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

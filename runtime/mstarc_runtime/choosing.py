@@ -12,6 +12,7 @@ import numpy as np
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.host_stepping import Targets
 from mstarc_runtime.plan_api import Again, DeviceStep
+from mstarc_runtime.prompts import PromptReader
 from mstarc_runtime.scheduler import Station
 from mstarc_runtime.streaming.chunks import Chunk
 from mstarc_runtime.streaming.ring import Ring
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
 class RowChooser:
     """Takes rows and their chunks; `targets` are the streams that a step sends to."""
 
-    def __init__(self, worker: "Worker", targets: Callable[[DeviceStep], Targets]) -> None:
+    def __init__(
+        self, worker: "Worker", targets: Callable[[DeviceStep], Targets], prompts: PromptReader
+    ) -> None:
         self._worker = worker
         self._targets = targets
+        self.prompts = prompts
 
     def choose(self, station: Station, step: DeviceStep) -> list[int]:
         """Takes from the ready rows those that run together; rows without room are set aside."""
@@ -37,7 +41,10 @@ class RowChooser:
                 able.append(slot)
             else:
                 station.blocked.add(slot)
-        rows = able[: self._together(station, step, able)]
+        if step.pieces is not None:
+            rows = self.prompts.choose(station, step, able)
+        else:
+            rows = able[: self._together(station, step, able)]
         if station.most > 1 and step.rows == "shaped" and rows:
             shapes = [self._shape(station, step, slot) for slot in able]
             most = station.most if station.shaped_by is not None else 1

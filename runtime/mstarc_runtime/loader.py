@@ -16,6 +16,7 @@ from typing import Any
 
 from mstarc_runtime.errors import RuntimeFailure, did_you_mean
 from mstarc_runtime.plan_api import PLAN_ABI, Admission, Rank, Step, Weights
+from mstarc_schedule.batching import PREFILL_TOKENS
 
 PACKAGE = "mstarc_plan"
 PLAN_FILE = "plan.json"
@@ -99,6 +100,7 @@ class PlacementFacts:
     processes: tuple[ProcessFacts, ...]
     groups: tuple[GroupFacts, ...] = ()
     regions: tuple[str, ...] = ()
+    prefill_tokens: int = PREFILL_TOKENS
 
     def check_region(self, name: str) -> None:
         """Fails with MS9010 if the placement has no capture region `name`."""
@@ -221,6 +223,7 @@ def load_placement(plan: LoadedPlan, name: str) -> PlacementFacts:
                 for group in content.get("groups", ())
             ),
             regions=tuple(region["name"] for region in content.get("regions", ())),
+            prefill_tokens=content["prefill_tokens"],
         )
     except (KeyError, TypeError) as error:
         raise _malformed(plan.folder / relative, error) from error

@@ -48,6 +48,7 @@ from mstarc_runtime.plan_steps import (
     JoinStep,
     Loop,
     MarkStep,
+    Pieces,
     Policy,
     SpreadStep,
     Step,
@@ -81,6 +82,7 @@ __all__ = [
     "Ops",
     "Part",
     "Passes",
+    "Pieces",
     "Policy",
     "Rank",
     "Register",
@@ -98,7 +100,7 @@ __all__ = [
     "parts_in_order",
 ]
 
-PLAN_ABI = 3
+PLAN_ABI = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

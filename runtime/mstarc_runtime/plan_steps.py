@@ -70,6 +70,24 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pieces:
+    """How a step's prompt is read in pieces.
+
+    `of` names the values whose rows are cut; `run` reads a piece that is not the last: it calls `op`
+    of `node`, whose rows stay in `context`, and does nothing else. `shared`: rows are functions of
+    the values' rows so far alone, which are whole numbers of host code, so requests that begin with
+    the same ones may have the same pages.
+    """
+
+    run: Callable[..., None]
+    of: tuple[str, ...]
+    node: str
+    context: str
+    op: str
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceStep:
     """A batch of rows runs `run` on this rank's device.
 
@@ -82,7 +100,7 @@ class DeviceStep:
     the chunk is the last, and leaves that one to the step of this number. `pulls` names streams of
     which it takes one item, or none once closed; where it is `sure`, a stream that closes before
     fails the request. `sends` gives (stream, most items a row and step). `passes` names loops whose
-    pass number the step asks for.
+    pass number the step asks for. With `pieces` a long prompt is read by several runs.
 
     `stretch`: a step that comes back to itself may run so often before the host looks.
 
@@ -108,6 +126,7 @@ class DeviceStep:
     sends: tuple[tuple[str, int], ...] = ()
     passes: tuple[str, ...] = ()
     emits: tuple[str, ...] = ()
+    pieces: Pieces | None = None
     then: Target
     line: int
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mstarc_runtime.engine.batch import StepBatch
+from mstarc_runtime.engine.eager import body_of
 from mstarc_runtime.grouping import GroupLost
 from mstarc_runtime.plan_api import DeviceStep
 from mstarc_runtime.scheduler import Station
@@ -49,11 +50,12 @@ class RowByRow:
             station.running.add(slot)
             stepper.chooser.take_chunks(station, step, alone)
             stepper.chooser.allow(step, alone)
+            stepper.prompts.cut(station, step, alone)
             if not stepper.prepare(station, alone):
                 continue
             try:
                 alone.begin()
-                step.run(worker.rank, alone)
+                body_of(alone)(worker.rank, alone)
                 alone.end()
             except GroupLost:
                 raise

@@ -23,6 +23,18 @@ from mstarc_schedule.batching import BatchPolicy, choose, most_rows, next_group
 EMPTY: Slots = np.zeros(0, dtype=np.int64)
 
 
+@dataclass(slots=True, kw_only=True)
+class Reading:
+    """How far a prompt of `total` rows has been read."""
+
+    total: int
+    read: int = 0
+
+    @property
+    def left(self) -> int:
+        return self.total - self.read
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Group:
     """Requests that step together, pass after pass of one loop.
@@ -75,6 +87,8 @@ class Station:
     # Chunks that were cut for rows that then found no pages: they are read by the next run.
     chunks: dict[int, dict[str, Chunk | None]] = field(default_factory=dict)
     # The values whose shapes decide who may run together, once a first run has told.
+    # How far prompts have been read that are read in pieces.
+    prompts: dict[int, Reading] = field(default_factory=dict)
     shaped_by: tuple[str, ...] | None = None
     packed_by: tuple[str, ...] | None = None
     # It takes no more before something of it has landed: see `flights`.
@@ -110,6 +124,7 @@ class Station:
         for places in (self.waiting, self.blocked, self.running):
             places.discard(slot)
         self.chunks.pop(slot, None)
+        self.prompts.pop(slot, None)
         self.leave_group(slot)
 
     def leave_group(self, slot: int) -> bool:

@@ -24,6 +24,7 @@ from mstarc_runtime.host_stepping import HostStepper, Targets
 from mstarc_runtime.kvcache.errors import ContextError, OutOfPages
 from mstarc_runtime.landing import Landing
 from mstarc_runtime.plan_api import Again, DeviceStep, HostStep
+from mstarc_runtime.prompts import PromptReader
 from mstarc_runtime.row_by_row import RowByRow
 from mstarc_runtime.scheduler import Group, Station
 from mstarc_runtime.streaming.outbox import Outbox
@@ -48,7 +49,8 @@ class Stepper:
         self.ahead = Ahead(self, is_used=worker.device.type != "cpu")
         self.flights = Flights(worker.plan.steps, worker.device, lambda: worker.generation)
         self.groups = GroupStepper(self, worker)
-        self.chooser = RowChooser(worker, self.targets)
+        self.prompts = PromptReader(worker)
+        self.chooser = RowChooser(worker, self.targets, self.prompts)
         self._row_by_row = RowByRow(self, worker)
 
     def run(self, station: Station) -> None:
@@ -91,6 +93,7 @@ class Stepper:
             self._hold(step, rows)
         self.chooser.take_chunks(station, step, batch)
         self.chooser.allow(step, batch)
+        self.prompts.cut(station, step, batch)
         if not self.prepare(station, batch):
             return
         self.mark("prepare")
@@ -173,6 +176,8 @@ class Stepper:
                 worker.parts.rings[stream].let_go(slot)
         station.shaped_by = tuple(sorted(batch.stacked_from))
         station.packed_by = tuple(sorted(batch.packed_from))
+        if step.pieces is not None and self.prompts.landed(station, step, batch):
+            return
         flags = batch.host_flags().copy()
         self.landing.land(batch, flags, batch.slots)
         for row, slot in enumerate(batch.slot_list):

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 # Rows of a deterministic step: on a CPU a row costs as much alone as among others.
 DEFAULT_TILE_ROWS = 1
+# Rows of prompts that one step reads where no plan says otherwise.
+PREFILL_TOKENS = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,12 +20,13 @@ class BatchPolicy:
 
     `deterministic`: a row's numbers must not depend on who runs beside it, so one-row steps run at
     exactly `tile_rows` rows and every other step runs one request at a time. `token_budget` bounds
-    the rows that packed requests bring to one step; a single request may exceed it.
+    the rows that packed requests bring to one step; a single request whose prompt can't be read in
+    pieces may exceed it.
     """
 
     deterministic: bool
     tile_rows: int = 8
-    token_budget: int = 2048
+    token_budget: int = PREFILL_TOKENS
 
     def __post_init__(self) -> None:
         assert self.tile_rows >= 1, self
@@ -95,6 +98,28 @@ def take_packed(policy: BatchPolicy, tokens: Sequence[int], most: int) -> int:
             break
         count += 1
     return count
+
+
+def piece_of(policy: BatchPolicy, left: int) -> int:
+    """How many of a prompt's rows are read next: no step reads more than the token budget.
+
+    So where a prompt is cut depends on the prompt alone, and not on who is beside it.
+
+    >>> [piece_of(BatchPolicy(deterministic=True, token_budget=64), left) for left in (150, 64)]
+    [64, 64]
+    """
+    return min(left, policy.token_budget)
+
+
+def behind_whole(policy: BatchPolicy, lefts: Sequence[int]) -> list[int]:
+    """The order of waiting prompts after a piece of one: first those that one step can end.
+
+    Who comes later stands behind that one, so a long prompt is held up by those that wait now alone.
+
+    >>> behind_whole(BatchPolicy(deterministic=True, token_budget=64), [200, 10, 90, 64])
+    [1, 3, 0, 2]
+    """
+    return sorted(range(len(lefts)), key=lambda index: lefts[index] > policy.token_budget)
 
 
 def next_group(sizes: Sequence[int], ready: int, most: int) -> int:

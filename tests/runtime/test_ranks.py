@@ -22,6 +22,7 @@ from mstarc_runtime.plan_api import (
     HostStep,
     Job,
     Loop,
+    Pieces,
     Policy,
     Rank,
     Weights,
@@ -125,6 +126,9 @@ class Left(Rank):
         more = b.more(True)
         self.codes.append(b, token, where=more)
 
+    def start_piece(self, b: Batch) -> None:
+        self.lm.prefill(b, self.ids.pack(b), partial=True)
+
     def decode_prepare(self, b: Batch) -> None:
         self.lm.grow(b, 1)
 
@@ -189,6 +193,9 @@ LEFT = (
         nodes=("lm",),
         rows="packed",
         sends=(("codes", 1),),
+        pieces=Pieces(
+            run=Left.start_piece, of=("ids",), node="lm", context="main", op="prefill", shared=True
+        ),
     ),
     device(
         2,

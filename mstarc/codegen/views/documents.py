@@ -73,6 +73,8 @@ def placement_document(placed: PlacedPlan) -> dict[str, Any]:
         ],
         "max_requests": placement.max_requests,
         "max_tokens": placement.max_tokens,
+        "stretch": placement.stretch,
+        "prefill_tokens": placement.prefill_tokens,
         "nodes": _node_ranks(placed),
         "assignments": [
             {

@@ -191,6 +191,16 @@ class _RankWriter:
                 lines=body,
             )
         )
+        if step.prompt is not None and step.prompt.pieces is not None:
+            pieces = step.prompt.pieces
+            methods.append(
+                Method(
+                    section="",
+                    head=f"def {name}_piece(self, b: Batch) -> None:",
+                    doc=wrapped_doc(f"{pieces.call.text}: a piece that is not the last", 8),
+                    lines=self.bodies.piece(step, pieces),
+                )
+            )
         return methods
 
 

@@ -183,6 +183,7 @@ def _placement(plan: Plan, placed: PlacedPlan, known: Knowledge) -> list[Section
         *([Section(heading="### Processes", lines=who)] if who else []),
         Section(heading="### Steps", lines=_step_table(placed)),
         Section(heading="### Capture regions", lines=_regions(placed)),
+        *([Section(heading="### Prompts", lines=prompts)] if (prompts := _prompts(placed)) else []),
         Section(heading="### Hops", lines=_hop_table(placed)),
         Section(heading="### Memory", lines=_memory(placed)),
     ]
@@ -228,6 +229,11 @@ def _step_table(placed: PlacedPlan) -> tuple[str, ...]:
 def _regions(placed: PlacedPlan) -> tuple[str, ...]:
     program = placed.program
     lines: list[str] = []
+    looks = {
+        step.region: str(step.stretch)
+        for _, step in _steps(placed)
+        if isinstance(step, RunStep) and step.stretch
+    }
     if program.regions:
         rows = [
             [
@@ -235,14 +241,51 @@ def _regions(placed: PlacedPlan) -> tuple[str, ...]:
                 str(region.rank),
                 ", ".join(f"`{site}`" for site in region.sites),
                 ", ".join(map(str, region.buckets)),
+                *([looks.get(region.name, "")] if looks else []),
             ]
             for region in program.regions
         ]
-        lines += table(["region", "rank", "calls", "batch buckets"], rows, " r")
+        head = ["region", "rank", "calls", "batch buckets", *(["stretch"] if looks else [])]
+        lines += table(head, rows, " r  r"[: len(head)])
+        if looks:
+            lines += [
+                "",
+                "A stretch is the most passes of a loop at which the host looks once (`stretch` of "
+                "the deployment); the next is launched before it looks.",
+            ]
     if program.uncaptured:
         rows = [[f"`{call.site}`", call.reason] for call in program.uncaptured]
         lines += ["", "Calls that no region holds:", "", *table(["call", "because"], rows)]
     return tuple(lines or ["None."])
+
+
+def _prompts(placed: PlacedPlan) -> tuple[str, ...]:
+    """How the calls read whose rows are as many as a request says."""
+    most = placed.placement.prefill_tokens
+    local = {variable.name: variable.local for variable in placed.variables}
+    rows: list[list[str]] = []
+    for rank, step in _steps(placed):
+        prompt = step.prompt if isinstance(step, RunStep) else None
+        if prompt is None:
+            continue
+        read = f"at once: {prompt.why_whole}" if prompt.pieces is None else "in pieces"
+        shared = ""
+        if prompt.pieces is not None:
+            names = " and ".join(f"`{local[name]}`" for name in prompt.pieces.of)
+            shared = f"no: {prompt.why_own}" if prompt.why_own else f"yes: rows follow from {names}"
+        row = [f"`{prompt.site}`", str(rank.rank), read, shared]
+        rows += [row] if row not in rows else []
+    if not rows:
+        return ()
+    lines = table(["call", "rank", "is read", "shares pages"], rows, " r")
+    if not any(row[2] == "in pieces" for row in rows):
+        return lines
+    return (
+        *lines,
+        "",
+        f"A piece has at most {most} rows (`kv_cache.prefill_tokens`); between two of them others "
+        "have their turns.",
+    )
 
 
 def _hop_table(placed: PlacedPlan) -> tuple[str, ...]:

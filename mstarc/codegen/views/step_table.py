@@ -17,6 +17,7 @@ from mstarc.plan.plan import (
     Step,
     Target,
 )
+from mstarc.plan.prompt import Pieces
 from mstarc.records import dataclass
 
 
@@ -122,6 +123,8 @@ class StepTable:
                 arguments.append(f"buckets={pyrepr(step.buckets)}")
         else:
             arguments.append(f"node={pyrepr(step.nodes[0])}")
+        if step.stretch:
+            arguments.append(f"stretch={step.stretch}")
         if step.reads:
             arguments.append(f"reads={_tuple('reads', step.reads)}")
         if step.cut is not None:
@@ -140,11 +143,25 @@ class StepTable:
             arguments.append(f"passes={_tuple('passes', step.passes)}")
         if step.emits:
             arguments.append(f"emits={_tuple('emits', step.emits)}")
+        if step.prompt is not None and step.prompt.pieces is not None:
+            arguments.append(f"pieces={self._pieces(step.prompt.pieces, run)}")
         arguments.append(f"then={self._target(step.then)}")
         arguments.append(f"line={step.line}")
         name = "DeviceStep" if device else "HostStep"
         self.api.add(name)
         return self._lay_out(name, arguments)
+
+    def _pieces(self, pieces: Pieces, run: str) -> str:
+        self.api.add("Pieces")
+        arguments = [
+            f"run={run}_piece",
+            f"of={pyrepr(pieces.of)}",
+            f"node={pyrepr(pieces.node)}",
+            f"context={pyrepr(pieces.context)}",
+            f"op={pyrepr(pieces.op)}",
+        ]
+        arguments += ["shared=True"] if pieces.is_shared else []
+        return layout_call("Pieces", arguments, 8, before=len("pieces=") + 1)
 
     def _cut(self, cut: CutPlan) -> str:
         self.api |= {"Cut", "Policy"}

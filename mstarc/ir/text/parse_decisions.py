@@ -3,6 +3,7 @@
 from typing import cast, get_args
 
 from mstarc.ir.decisions import (
+    PREFILL_TOKENS,
     Assignment,
     Capacity,
     Copy,
@@ -55,6 +56,8 @@ def parse_placement(cursor: Cursor) -> Placement:
     source = cursor.string()
     max_requests = _setting(cursor, "requests")
     max_tokens = _setting(cursor, "tokens")
+    stretch = cursor.integer() if cursor.accept("stretch") else 0
+    prefill = cursor.integer() if cursor.accept("prefill") else PREFILL_TOKENS
     cursor.expect("{")
     devices: list[Device] = []
     assignments: list[Assignment] = []
@@ -81,6 +84,8 @@ def parse_placement(cursor: Cursor) -> Placement:
         source=source,
         max_requests=max_requests,
         max_tokens=max_tokens,
+        stretch=stretch,
+        prefill_tokens=prefill,
     )
 
 

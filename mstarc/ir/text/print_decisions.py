@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from mstarc.ir.decisions import Assignment, Hop, Placement
+from mstarc.ir.decisions import PREFILL_TOKENS, Assignment, Hop, Placement
 from mstarc.ir.graph import Program
 from mstarc.ir.text.print_exprs import (
     format_name,
@@ -60,9 +60,14 @@ def decision_lines(program: Program) -> Iterator[str]:
 
 
 def _placement(placement: Placement) -> Iterator[str]:
+    stretch = f"stretch {placement.stretch} " if placement.stretch else ""
+    # Told where it is not the usual number.
+    pieces = placement.prefill_tokens
+    prefill = f"prefill {pieces} " if pieces != PREFILL_TOKENS else ""
     yield (
         f"placement {format_string(placement.name)} by {format_string(placement.source)} "
-        f"requests {placement.max_requests} tokens {placement.max_tokens} {{"
+        f"requests {placement.max_requests} tokens {placement.max_tokens} "
+        f"{stretch}{prefill}{{"
     )
     for device in placement.devices:
         yield f"  device {device.rank} {format_string(device.kind)} bytes {device.memory_bytes}"

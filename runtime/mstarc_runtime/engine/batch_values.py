@@ -35,6 +35,10 @@ class BatchValues:
         self.slot_list: list[int] = []
         self.device_slots = torch.full((bucket,), padding_slot, dtype=torch.int64, device=device)
         self.packed_lengths: list[int] | None = None
+        # Of values that are read in pieces, the rows of each request that this run reads, and
+        # whether these are rows of prompts that go on after them.
+        self.windows: dict[str, list[slice]] = {}
+        self.is_partial = False
         self._options = options
         self._computed = computed
 

@@ -338,6 +338,8 @@ class PackedContext(_CacheContext):
         span: int | NDArray[np.int64] | None = None,
     ) -> None:
         super().__init__(cache=cache, backend=backend, samplers=samplers, batch=slots.size)
+        # Whether the rows are those of prompts that go on after them: nothing is drawn then.
+        self.is_partial = False
         self.rows: PackedRows = cache.packed_rows(
             slots, counts, context, keys=keys, keep=keep, span=span
         )
@@ -347,6 +349,11 @@ class PackedContext(_CacheContext):
         self.last_rows = mirror.last_rows
         self._slots = mirror.slots
         self._row_slots = mirror.row_slots
+
+    def sample(self, logits: Tensor, *, sampler: str = "default") -> Tensor:
+        if self.is_partial:
+            return torch.zeros(logits.shape[0], dtype=torch.int64, device=logits.device)
+        return super().sample(logits, sampler=sampler)
 
     def _host_slots(self) -> list[int]:
         slots: list[int] = self.rows.slots.tolist()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from mstarc_runtime.engine.batch import StepBatch
+from mstarc_runtime.engine.eager import body_of
 from mstarc_runtime.engine.regions import is_capturable, region_steps, rows_to_capture
 from mstarc_runtime.plan_api import DeviceStep, Rank
 
@@ -73,5 +74,5 @@ class CudaGraphExecutor:
 
 def _run(rank: Rank, batch: StepBatch) -> None:
     batch.begin()
-    batch.step.run(rank, batch)
+    body_of(batch)(rank, batch)
     batch.end()

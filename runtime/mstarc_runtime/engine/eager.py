@@ -1,5 +1,6 @@
 """Runs a step by calling its body: every call, every time."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from mstarc_runtime.engine.batch import StepBatch
@@ -30,7 +31,7 @@ class EagerExecutor:
 
     def run(self, rank: Rank, batch: StepBatch) -> None:
         batch.begin()
-        batch.step.run(rank, batch)
+        body_of(batch)(rank, batch)
         batch.end()
 
     def capture(self, worker: "Worker") -> int:
@@ -38,3 +39,11 @@ class EagerExecutor:
 
     def captures(self, step: DeviceStep) -> bool:
         return False
+
+
+def body_of(batch: StepBatch) -> Callable[..., None]:
+    """What runs: the step's body, or what reads a piece of a prompt that is not the last."""
+    if not batch.is_partial:
+        return batch.step.run
+    assert batch.step.pieces is not None, f"step {batch.step.name} has no pieces"
+    return batch.step.pieces.run

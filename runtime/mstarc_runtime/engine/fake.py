@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from mstarc_runtime.engine.batch import StepBatch
+from mstarc_runtime.engine.eager import body_of
 from mstarc_runtime.engine.regions import (
     CaptureError,
     is_capturable,
@@ -163,7 +164,7 @@ class FakeGraphExecutor:
 
 def _run(rank: Rank, batch: StepBatch) -> None:
     batch.begin()
-    batch.step.run(rank, batch)
+    body_of(batch)(rank, batch)
     batch.end()
 
 

@@ -6,33 +6,31 @@ for a bucket, capturable; calls that follow one another have a row each) or pack
 reads is attended beside its own rows, and nothing of them stays.
 """
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mstarc_runtime.attention.backend import AttentionBackend
-from mstarc_runtime.attention.mask import CAUSAL, FULL, PREFIX, Mask, frames
+from mstarc_runtime.attention.mask import Mask
 from mstarc_runtime.attention.torch_reference import TorchAttention
 from mstarc_runtime.engine.arrays import ContextArrays, Index, gathered, spread
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.context import ArrayContext, FixedContext, PackedContext, StepContext
+from mstarc_runtime.engine.op_graphs import OpGraphs
+from mstarc_runtime.engine.op_plans import DEFAULT, OpPlan, sampling_settings
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.fixed import FixedRows
 from mstarc_runtime.kvcache.mirror import FixedMirror
 from mstarc_runtime.kvcache.tables import CacheSnapshot
-from mstarc_runtime.layers.sampler import SamplerMode, SamplerState, SamplingSettings
+from mstarc_runtime.layers.sampler import SamplerState
 from mstarc_runtime.layers.shard import WHOLE, Shard
 from mstarc_runtime.plan_api import Sampler
 
 _ONE = [1]
-_DEFAULT = "default"
-GREEDY = Sampler(name=_DEFAULT)
 
 
 Span = int | NDArray[np.int64] | None
@@ -47,16 +45,6 @@ class BackendMaker(Protocol):
 def reference_attention(cache: KVCache) -> AttentionBackend:
     """Plain torch: row by row on a CPU, all at once elsewhere."""
     return TorchAttention(cache, row_by_row=cache.device.type == "cpu")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpPlan:
-    """What an op does to its node's contexts, and which sampler it means by the default one."""
-
-    context: str
-    mask: Mask
-    sampler: str
-    keep: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,6 +62,8 @@ class KVEngine:
     # The whole node's, of which the cache holds the shard's.
     kv_heads: int = 0
     arrays: ContextArrays
+    # Of calls outside of regions; None where every call runs as it is.
+    graphs: OpGraphs | None = None
     _steps: dict[tuple[int, str, bool, int], StepContext] = field(default_factory=dict)
     # By bucket, context, whether rows stay, and how many a request; and by mask.
     _fixed: dict[tuple[int, str, bool, int], tuple[FixedRows, FixedMirror]] = field(
@@ -201,7 +191,7 @@ class KVEngine:
         """Gives a slot to a request: its sampler settings and seed."""
         self.arrays.admit(slot, options)
         for sampler in self.settings:
-            self.samplers[sampler.name].admit(slot, _settings(sampler, options, seed))
+            self.samplers[sampler.name].admit(slot, sampling_settings(sampler, options, seed))
 
     def export(self, slot: int, context: str) -> Tensor:
         """A copy of a context with the heads of the whole node: [2, layers, rows, heads, dim]."""
@@ -254,6 +244,7 @@ class KVEngine:
         plan = self.ops[op]
 
         samplers, own = self.samplers, self.samplers[plan.sampler]
+        by_shape = getattr(self.module, "by_shape", ()) if self.graphs is not None else ()
 
         def call(
             batch: StepBatch,
@@ -261,8 +252,9 @@ class KVEngine:
             context: str | None = None,
             over: Sequence[str] | None = None,
             rows: Sequence[int] = (),
+            partial: bool = False,
         ) -> Any:
-            samplers[_DEFAULT] = own
+            samplers[DEFAULT] = own
             written = plan.context if context is None else context
             if over is not None:
                 count = self.arrays.length(batch.slots, written)
@@ -271,7 +263,11 @@ class KVEngine:
             if batch.step.rows == "fixed":
                 return method(self._fixed_context(batch.bucket, written, plan), *arguments)
             if batch.step.rows != "one":
-                return method(self._packed_context(batch, written, plan), *arguments)
+                if op in by_shape and not partial and self._is_one_prompt(batch, written, plan):
+                    return self._run_by_shape(batch, op, written, plan, arguments)
+                whole = self._packed_context(batch, written, plan)
+                whole.is_partial = partial
+                return method(whole, *arguments)
             ordinal = 0
             if plan.keep:
                 # A region is run more than once on what was made ready once.
@@ -283,6 +279,41 @@ class KVEngine:
 
         return call
 
+    def _is_one_prompt(self, batch: StepBatch, context: str, plan: OpPlan) -> bool:
+        """Whether a packed call is of one request whose positions move with its rows."""
+        is_plain = plan.keep and batch.size == 1 and context not in self.arrays
+        return is_plain and self._spans.get(context) is None
+
+    def _run_by_shape(
+        self, batch: StepBatch, op: str, context: str, plan: OpPlan, arguments: Sequence[Tensor]
+    ) -> Any:
+        """A packed call of one request, as one of a fixed number of rows."""
+        assert self.graphs is not None
+        each = batch.growth[(self.name, context)][0]
+        made = self._fixed.get((1, context, True, each))
+        if made is None:
+            rows = self.cache.fixed_rows(1, context, each=each, keep=True)
+            made = rows, FixedMirror(rows, self.cache.device, self.cache.layout)
+            self._fixed[(1, context, True, each)] = made
+        rows, mirror = made
+        rows.prepare(batch.slots)
+        mirror.update()
+        batch.contexts[(self.name, context)] = rows
+        method = getattr(self.module, op)
+
+        def make() -> Callable[..., Any]:
+            whole = FixedContext(
+                cache=self.cache,
+                backend=self.backend,
+                samplers=self.samplers,
+                rows=rows,
+                mirror=mirror,
+                mask=plan.mask,
+            )
+            return lambda *taken: method(whole.begin(), *taken)
+
+        return self.graphs.run(op, (context, each), arguments, make)
+
     def _prepare_fixed(
         self, batch: StepBatch, rows: int | Sequence[int], context: str, *, keep: bool
     ) -> None:
@@ -291,11 +322,13 @@ class KVEngine:
         made = self._fixed.get((batch.bucket, context, keep, rows))
         if made is None:
             arrays = self.cache.fixed_rows(batch.bucket, context, each=rows, keep=keep)
-            made = arrays, FixedMirror(arrays, self.cache.device)
+            made = arrays, FixedMirror(arrays, self.cache.device, self.cache.layout)
             self._fixed[(batch.bucket, context, keep, rows)] = made
         self._fixed_each[context] = rows
-        made[0].prepare(batch.slots)
+        made[0].prepare(batch.slots, batch.passes)
         made[1].update()
+        if keep:
+            batch.step_contexts[(self.name, context, 0)] = made[1]
 
     def _fixed_context(self, bucket: int, context: str, plan: OpPlan) -> FixedContext:
         wanted = (bucket, context, plan.keep, self._fixed_each[context])
@@ -357,83 +390,3 @@ def _span(advance: int | Sequence[int] | None, contexts: int) -> Span:
     if advance is None or isinstance(advance, int):
         return advance
     return np.repeat(np.array(advance, dtype=np.int64), contexts)
-
-
-def op_plans(
-    masks: Mapping[str, str],
-    writes: Mapping[str, str],
-    reads: Mapping[str, str],
-    samplers: Sequence[Sampler],
-    op_sampler: Mapping[str, str],
-) -> dict[str, OpPlan]:
-    """What a plan says about ops, by op."""
-    first = samplers[0].name
-    return {
-        op: OpPlan(
-            context=context,
-            mask=_mask(masks.get(op, "causal")),
-            sampler=op_sampler.get(op, first),
-            keep=op in writes,
-        )
-        for op, context in {**reads, **writes}.items()
-    }
-
-
-def sampler_states(
-    node: str,
-    samplers: Sequence[Sampler],
-    *,
-    slots: int,
-    vocab: int,
-    device: torch.device,
-    captured: bool,
-) -> dict[str, SamplerState]:
-    """The samplers of a node; each has a stream of draws of its own, whatever seed it shares."""
-    first = zlib.crc32(node.encode()) >> 1
-    return {
-        sampler.name: SamplerState(
-            slots=slots,
-            vocab=vocab,
-            device=device,
-            stream=stream,
-            mode=_mode(sampler, captured),
-            penalised=sampler.repetition_penalty != 1.0,
-            ranked=sampler.top_k != 0,
-            allow=_allowed(sampler, vocab),
-        )
-        for stream, sampler in enumerate(samplers, first)
-    }
-
-
-def _mode(sampler: Sampler, captured: bool) -> SamplerMode:
-    if sampler.temperature == 0:
-        return "greedy"
-    return "draw" if captured else "auto"
-
-
-def _allowed(sampler: Sampler, vocab: int) -> list[int] | None:
-    if not sampler.allow and not sampler.suppress:
-        return None
-    never = set(sampler.suppress)
-    return [token for token in sampler.allow or range(vocab) if token not in never]
-
-
-def _settings(sampler: Sampler, options: Mapping[str, Any], seed: int) -> SamplingSettings:
-    def value(given: float | str) -> Any:
-        return options[given] if isinstance(given, str) else given
-
-    return SamplingSettings(
-        temperature=float(value(sampler.temperature)),
-        top_k=int(value(sampler.top_k)),
-        top_p=float(value(sampler.top_p)),
-        repetition_penalty=float(value(sampler.repetition_penalty)),
-        seed=int(options[sampler.seed]) if sampler.seed is not None else seed,
-    )
-
-
-def _mask(text: str) -> Mask:
-    named = {"causal": CAUSAL, "full": FULL, "prefix": PREFIX}
-    if text in named:
-        return named[text]
-    assert text.startswith("frames(") and text.endswith(")"), f"no attention mask is `{text}`"
-    return frames(int(text[len("frames(") : -1]))

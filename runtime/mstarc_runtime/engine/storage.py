@@ -66,6 +66,9 @@ class Values:
     def pack(self, batch: StepBatch) -> Tensor:
         batch.packed_from.add(self.name)
         parts = [self.tensor(slot) for slot in batch.slot_list]
+        if self.name in batch.windows:
+            windows = batch.windows[self.name]
+            parts = [part[rows] for part, rows in zip(parts, windows, strict=True)]
         batch.packed_lengths = [part.shape[0] for part in parts]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
@@ -85,6 +88,8 @@ class Values:
             self._items[slot] = value[row].clone()
 
     def lengths(self, batch: StepBatch, axis: int = 0) -> Sequence[int]:
+        if self.name in batch.windows and not axis:
+            return [rows.stop - rows.start for rows in batch.windows[self.name]]
         return [self.tensor(slot).shape[axis] for slot in batch.slot_list]
 
     def numbers(self, batch: StepBatch) -> Sequence[int]:

@@ -79,6 +79,7 @@ from mstarc_runtime.plan_api import (
     Job,
     JoinStep,
     Loop,
+    Pieces,
     Rank,
     Sampler,
     SpreadStep,
@@ -532,6 +533,11 @@ class Rank0(Rank):
         ids = self.main_ids.pack(b)  # i64[T] a request
         self.llm.text(b, ids)
 
+    def main_read_prefill_text_text_piece(self, b: Batch) -> None:
+        """llm.text(ids): a piece that is not the last"""
+        ids = self.main_ids.pack(b)  # i64[T] a request
+        self.llm.text(b, ids, partial=True)
+
     def main_read_prefill_text_choose(self, slot: int) -> bool:
         """when mirror"""
         taken: bool = self.options(slot)["by_image"]
@@ -544,6 +550,11 @@ class Rank0(Rank):
         """llm.text(ids)"""
         ids = self.main_ids.pack(b)  # i64[T] a request
         self.llm.text(b, ids, context="no_image")
+
+    def main_read_prefill_text_text_2_piece(self, b: Batch) -> None:
+        """llm.text(ids): a piece that is not the last"""
+        ids = self.main_ids.pack(b)  # i64[T] a request
+        self.llm.text(b, ids, context="no_image", partial=True)
 
     # machine main, state read                                                 specs/bagel.mstar:171
 
@@ -805,6 +816,14 @@ STEPS = (
         prepare=Rank0.main_read_prefill_text_text_prepare,
         nodes=("llm",),
         rows="packed",
+        pieces=Pieces(
+            run=Rank0.main_read_prefill_text_text_piece,
+            of=("main_ids",),
+            node="llm",
+            context="main",
+            op="text",
+            shared=True,
+        ),
         then=MAIN_READ_PREFILL_TEXT_CHOOSE,
         line=121,
     ),
@@ -823,6 +842,14 @@ STEPS = (
         prepare=Rank0.main_read_prefill_text_text_2_prepare,
         nodes=("llm",),
         rows="packed",
+        pieces=Pieces(
+            run=Rank0.main_read_prefill_text_text_2_piece,
+            of=("main_ids",),
+            node="llm",
+            context="no_image",
+            op="text",
+            shared=True,
+        ),
         then=Again("main.part", first=MAIN_READ_IS_TEXT, otherwise=MAIN_READ_CHOOSE_4),
         line=122,
     ),

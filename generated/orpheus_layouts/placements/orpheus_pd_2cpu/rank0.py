@@ -15,6 +15,7 @@ from mstarc_runtime.plan_api import (
     HopStep,
     HostStep,
     Job,
+    Pieces,
     Rank,
     Sampler,
     Weights,
@@ -102,6 +103,11 @@ class Rank0(Rank):
         token = self.lm.prefill(b, ids)  # i64
         self.speak_token.put(b, token)
 
+    def speak_begin_start_piece(self, b: Batch) -> None:
+        """token = lm.prefill(ids): a piece that is not the last"""
+        ids = self.speak_ids.pack(b)  # i64[T] a request
+        self.lm.prefill(b, ids, partial=True)
+
 
 RANK = Rank0
 STEPS = (
@@ -120,6 +126,14 @@ STEPS = (
         prepare=Rank0.speak_begin_start_prepare,
         nodes=("lm",),
         rows="packed",
+        pieces=Pieces(
+            run=Rank0.speak_begin_start_piece,
+            of=("speak_ids",),
+            node="lm",
+            context="main",
+            op="prefill",
+            shared=True,
+        ),
         then=SPEAK_DECODE_ENTER_HOP,
         line=46,
     ),

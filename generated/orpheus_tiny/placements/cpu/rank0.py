@@ -21,6 +21,7 @@ from mstarc_runtime.plan_api import (
     HostStep,
     Job,
     Loop,
+    Pieces,
     Policy,
     Rank,
     Sampler,
@@ -145,6 +146,11 @@ class Rank0(Rank):
         more = b.more(token != EOS)  # while token != eos
         self.codes.append(b, token, where=more)  # send codes <- token
 
+    def speak_begin_start_piece(self, b: Batch) -> None:
+        """token = lm.prefill(ids): a piece that is not the last"""
+        ids = self.speak_ids.pack(b)  # i64[T] a request
+        self.lm.prefill(b, ids, partial=True)
+
     # walk decode, one pass of its loop: region decode.0                      specs/orpheus.mstar:51
 
     def speak_decode_pass_prepare(self, b: Batch) -> None:
@@ -185,6 +191,14 @@ STEPS = (
         nodes=("lm",),
         rows="packed",
         sends=(("codes", 1),),
+        pieces=Pieces(
+            run=Rank0.speak_begin_start_piece,
+            of=("speak_ids",),
+            node="lm",
+            context="main",
+            op="prefill",
+            shared=True,
+        ),
         then=Enter("speak.decode", first=SPEAK_DECODE_PASS, otherwise=SPEAK_DONE),
         line=46,
     ),

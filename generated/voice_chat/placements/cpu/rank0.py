@@ -32,6 +32,7 @@ from mstarc_runtime.plan_api import (
     HostStep,
     Job,
     Loop,
+    Pieces,
     Policy,
     Rank,
     Sampler,
@@ -205,6 +206,11 @@ class Rank0(Rank):
         b.emit("reply", token, where=more)
         self.words.append(b, token, where=more, ends=self.ops.isin(token, self.clause_ends))
 
+    def talk_reply_read_prompt_piece(self, b: Batch) -> None:
+        """token = think.prefill(ids): a piece that is not the last"""
+        ids = self.talk_ids.pack(b)  # i64[T] a request
+        self.think.prefill(b, ids, partial=True)
+
     # walk answer, one pass of its loop: region answer.0                   specs/voice_chat.mstar:97
 
     def talk_reply_answer_pass_prepare(self, b: Batch) -> None:
@@ -306,6 +312,14 @@ STEPS = (
         rows="packed",
         sends=(("words", 1),),
         emits=("reply",),
+        pieces=Pieces(
+            run=Rank0.talk_reply_read_prompt_piece,
+            of=("talk_ids",),
+            node="think",
+            context="main",
+            op="prefill",
+            shared=True,
+        ),
         then=Enter("talk.answer", first=TALK_REPLY_ANSWER_PASS, otherwise=TALK_DONE),
         line=91,
     ),
