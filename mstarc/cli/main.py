@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "check": "compare a plan's files with their digests",
         "run": "execute a plan",
         "serve": "answer requests over HTTP with a plan",
+        "top": "show what a server does, in the terminal",
         "bench": "put load on plans and servers, or measure a plan's ops",
         "new": "write a spec to start from",
         "explain": "say what a code means",
