@@ -85,7 +85,7 @@ def _searched(matrix: Matrix, batch: int) -> Iterator[Shape]:
         span = matrix.inner // split
         tiles = -(-matrix.outer // rows)
         a_row = rows * (2 if matrix.kind is GATE else 1) + max(16, batch)
-        shared = a_row * columns * 2 * (stages + 1)
+        shared = a_row * columns * 2 * stages
         blocks = tiles * split
         if matrix.inner % (split * columns) or span // columns < 3 or shared > SHARED_BYTES:
             continue

@@ -6,7 +6,7 @@ bf16[B, (Hq + 2 Hkv) D] → bf16[B, Hq D].
 
 A block takes the query heads of one key-value head and a part of the rows. The grid is fixed, so
 that a captured step needs no plan: how many rows a part has is computed from the request's length
-on the device. The block of the last part joins them (see `joining`).
+on the device. The block that comes last joins the parts in their order.
 """
 
 import torch
@@ -15,7 +15,6 @@ import triton.language as tl
 from torch import Tensor
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
-from mstarc_runtime.kernels.joining import absent, as_bits, when_there
 
 
 @triton.jit
@@ -70,36 +69,45 @@ def _attended(
 
 @triton.jit
 def _join(
-    partial, out, block, to, part, best, total, seen,
-    GROUP: tl.constexpr, D: tl.constexpr, Q: tl.constexpr, FEW: tl.constexpr,
-    PARTS: tl.constexpr, SLOTS: tl.constexpr,
+    partial, arrived, out, to, block, part, best, total, seen, is_query,
+    D: tl.constexpr, Q: tl.constexpr, PARTS: tl.constexpr, SLOTS: tl.constexpr,
 ):  # fmt: skip
-    """Leaves what this part found; the last part joins them all into `out` at `to`."""
+    """Leaves what this part found; the last to come adds all parts in their order."""
     queries = tl.arange(0, Q)
     whole = tl.arange(0, D)
-    # [request and head, part, query, D + 2]: sums, then the greatest score and the weights' sum
+    # [request, head, part, query, D + 2]: sums, then the greatest score and the weights' sum
     WIDE: tl.constexpr = D + 2
-    base = partial + block * PARTS * FEW * WIDE
-    own = base + (part * FEW + queries) * WIDE
-    is_query = queries < GROUP
-    tl.store(own[:, None] + whole[None, :], as_bits(seen), mask=is_query[:, None])
-    tl.store(own + D, as_bits(best), mask=is_query)
-    tl.store(own + D + 1, as_bits(total), mask=is_query)
-    if part == PARTS - 1:
-        every = tl.arange(0, SLOTS)[:, None]
-        few = tl.arange(0, FEW)[None, :]
-        at = base + (every * FEW + few) * WIDE
-        there = (every < PARTS) & (few < GROUP)
-        sums = when_there(at[:, :, None] + whole[None, None, :], there[:, :, None] & (whole >= 0))
-        bests = tl.where(there, when_there(at + D, there), float("-inf"))
-        totals = when_there(at + D + 1, there)
-        greatest = tl.max(bests, axis=0)
-        fades = tl.where(there, tl.exp(bests - greatest[None, :]), 0.0)
-        result = tl.sum(fades[:, :, None] * sums, axis=0) / tl.sum(fades * totals, axis=0)[:, None]
-        few = tl.arange(0, FEW)[:, None]
-        tl.store(
-            out + to + few * D + whole[None, :], result.to(out.dtype.element_ty), mask=few < GROUP
-        )
+    own = ((block * PARTS + part) * Q + queries) * WIDE
+    tl.store(partial + own[:, None] + whole[None, :], seen, mask=is_query[:, None])
+    tl.store(partial + own + D, best, mask=is_query)
+    tl.store(partial + own + D + 1, total, mask=is_query)
+    tl.debug_barrier()
+    if tl.atomic_add(arrived + block, 1, sem="acq_rel") == PARTS - 1:
+        every = tl.arange(0, SLOTS)
+        at = ((block * PARTS + every)[:, None] * Q + queries[None, :]) * WIDE
+        there = (every < PARTS)[:, None] & is_query[None, :]
+        bests = tl.load(partial + at + D, mask=there, other=float("-inf"), cache_modifier=".cg")
+        best = tl.where(is_query, tl.max(bests, axis=0), 0.0)
+        seen = tl.zeros((Q, D), dtype=tl.float32)
+        total = tl.zeros((Q,), dtype=tl.float32)
+        for other in tl.static_range(PARTS):
+            at = ((block * PARTS + other) * Q + queries) * WIDE
+            greatest = tl.load(
+                partial + at + D, mask=is_query, other=float("-inf"), cache_modifier=".cg"
+            )
+            share_of = tl.load(partial + at + D + 1, mask=is_query, other=0.0, cache_modifier=".cg")
+            sums = tl.load(
+                partial + at[:, None] + whole[None, :],
+                mask=is_query[:, None],
+                other=0.0,
+                cache_modifier=".cg",
+            )
+            fade = tl.exp(greatest - best)
+            total += fade * share_of
+            seen += fade[:, None] * sums
+        result = (seen / total[:, None]).to(out.dtype.element_ty)
+        tl.store(out + to, result, mask=is_query[:, None])
+        tl.store(arrived + block, 0)
 
 
 @triton.jit
@@ -113,6 +121,7 @@ def attend_rows(
     keys,
     values,
     partial,
+    arrived,
     out,
     q_norm,
     k_norm,
@@ -126,7 +135,6 @@ def attend_rows(
     PARTS: tl.constexpr,
     ROWS: tl.constexpr,
     SLOTS: tl.constexpr,
-    FEW: tl.constexpr,
     STAGES: tl.constexpr,
     NORMED: tl.constexpr,
     LATE: tl.constexpr,
@@ -203,18 +211,14 @@ def attend_rows(
         seen = seen * fade[:, None] + weight[:, None] * new_v.to(tl.float32)[None, :]
         best = above
 
-    to = (request * HEADS + head * GROUP) * D
+    is_query = queries < GROUP
+    to = (request * HEADS + head * GROUP + queries)[:, None] * D + whole[None, :]
     if PARTS == 1:
-        result = (seen / total[:, None]).to(out.dtype.element_ty)
-        tl.store(
-            out + to + queries[:, None] * D + whole[None, :],
-            result,
-            mask=(queries < GROUP)[:, None],
-        )
+        tl.store(out + to, (seen / total[:, None]).to(out.dtype.element_ty), mask=is_query[:, None])
     else:
         _join(
-            partial, out, request * KV_HEADS + head, to, part, best, total, seen,
-            GROUP, D, Q, FEW, PARTS, SLOTS,
+            partial, arrived, out, to, request * KV_HEADS + head, part, best, total, seen,
+            is_query, D, Q, PARTS, SLOTS,
         )  # fmt: skip
 
 
@@ -250,9 +254,10 @@ class DecodeAttention:
         self.page_size, self.parts, self.rows = page_size, parts, rows
         self.warps, self.stages = warps, stages
         self.chained = chained
-        self.few = triton.next_power_of_2(heads // kv_heads)
-        count = batch * kv_heads * parts * self.few * (head_dim + 2)
-        self.partial = absent(count if parts > 1 else 1, device)
+        self.partial = torch.empty(
+            (batch * kv_heads, parts, 16, head_dim + 2), dtype=torch.float32, device=device
+        )
+        self.arrived = torch.zeros(batch * kv_heads, dtype=torch.int32, device=device)
 
     def __call__(
         self,
@@ -282,6 +287,7 @@ class DecodeAttention:
             keys,
             values,
             self.partial,
+            self.arrived,
             out,
             *((qkv, qkv) if norms is None else norms),
             pages.stride(0),
@@ -294,7 +300,6 @@ class DecodeAttention:
             PARTS=self.parts,
             ROWS=self.rows,
             SLOTS=triton.next_power_of_2(self.parts),
-            FEW=self.few,
             STAGES=self.stages,
             NORMED=norms is not None,
             LATE=are_positions_new,

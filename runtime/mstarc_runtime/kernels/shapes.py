@@ -33,8 +33,7 @@ def _within_memory(shape: Shape, kind: Kind, batch: int) -> Shape:
     """The shape with as many passes under way as a multiprocessor's shared memory holds."""
     rows = shape.rows * (2 if kind is GATE else 1) + max(16, 1 << (batch - 1).bit_length())
     a_pass = rows * shape.columns * 2
-    # The first pass is no part of the loop and has its own place.
-    return replace(shape, stages=max(2, min(shape.stages, _SHARED_BYTES // a_pass - 1)))
+    return replace(shape, stages=max(2, min(shape.stages, _SHARED_BYTES // a_pass)))
 
 
 def _wanted(kind: Kind, inner: int, batch: int) -> Shape:
@@ -52,8 +51,8 @@ def _wanted(kind: Kind, inner: int, batch: int) -> Shape:
     few = batch <= 16
     if kind is PROJECT:
         if few:
-            return Shape(rows=64, columns=128, split=3, stages=3, warps=4)  # 0.68
-        return Shape(rows=128, columns=128, split=3, stages=3, warps=4)  # 0.58
+            return Shape(rows=128, columns=128, split=3, stages=4, warps=4)  # 0.61
+        return Shape(rows=16, columns=128, stages=6, warps=1)  # 0.59
     if kind is GATE:
         return Shape(rows=64, columns=128, stages=4, warps=4)  # 0.91, 0.89
     if kind is LOGITS:
@@ -63,11 +62,9 @@ def _wanted(kind: Kind, inner: int, batch: int) -> Shape:
     assert kind is RESIDUAL, kind
     if long:
         if few:
-            return Shape(rows=32, columns=256, split=4, stages=4, warps=2)  # 0.71
+            return Shape(rows=64, columns=64, split=4, stages=6, warps=4)  # 0.70
         return Shape(rows=64, columns=256, split=2, stages=3, warps=4)  # 0.64
-    if few:
-        return Shape(rows=32, columns=256, split=4, stages=4, warps=4)  # 0.54
-    return Shape(rows=64, columns=256, split=2, stages=3, warps=4)  # 0.48
+    return Shape(rows=32, columns=256, stages=6, warps=2)  # 0.56, 0.48
 
 
 def _nearest(shape: Shape, batch: int) -> Iterator[Shape]:

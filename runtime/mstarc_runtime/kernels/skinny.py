@@ -10,20 +10,20 @@ squares; the factor goes onto the product, which is the same number.
     logits       f32[B, N]
 
 One row: each block takes a few rows of the weights, whole, and adds in the order of the columns.
-More rows: the tensor cores, columns split over blocks, of which one adds the parts in their order
-(see `joining`). So a row's numbers depend on the bucket, never on its neighbours or on timing.
+More rows: the tensor cores, columns split over blocks; the block that comes last adds the parts in
+their order. So a row's numbers depend on the bucket, never on its neighbours or on timing.
 
-A kernel starts while the one before it ends (see `dependent`), and loads its first weights.
+A kernel starts while the one before it ends (see `dependent`).
 """
 
 from dataclasses import dataclass
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
-from mstarc_runtime.kernels.joining import absent, as_bits, when_there
 
 PROJECT = tl.constexpr(0)
 GATE = tl.constexpr(1)
@@ -124,13 +124,13 @@ def few_rows(
     gain,
     squares_out,
     partial,
+    arrived,
     N,
     eps,
     B: tl.constexpr,
     WIDTH: tl.constexpr,
     K: tl.constexpr,
     SPLIT: tl.constexpr,
-    SLOTS: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     STAGES: tl.constexpr,
@@ -150,14 +150,8 @@ def few_rows(
     is_row = batch < B
     first = split * SPAN
     half = N.to(tl.int64) * K
-    a_at = weight + read[:, None].to(tl.int64) * K + first + columns[None, :]
-    x_at = h + tl.where(is_row, batch, 0)[None, :] * K + first + columns[:, None]
     allow_next(CHAINED)
-    a = tl.load(a_at, eviction_policy="evict_first")
-    if KIND == GATE:
-        b = tl.load(a_at + half, eviction_policy="evict_first")
     wait_for_previous(CHAINED)
-    x = tl.load(x_at)
     where = inside[:, None] & is_row[None, :]
     to = batch[None, :] * N + rows[:, None]
     # What is needed behind the loop is asked for before it, so that the end waits for nothing.
@@ -166,41 +160,45 @@ def few_rows(
     if KIND == RESIDUAL:
         before = tl.load(residual + to, mask=where, other=0.0)
         gains = tl.load(gain + read).to(tl.float32)
-    sums = tl.dot(a, x)
-    if KIND == GATE:
-        ups = tl.dot(b, x)
-    for step in tl.range(COLUMNS, SPAN, COLUMNS, num_stages=STAGES):
+    a_at = weight + read[:, None].to(tl.int64) * K + first + columns[None, :]
+    x_at = h + tl.where(is_row, batch, 0)[None, :] * K + first + columns[:, None]
+    sums = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
+    ups = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
+    for step in tl.range(0, SPAN, COLUMNS, num_stages=STAGES):
         x = tl.load(x_at + step)
         a = tl.load(a_at + step, eviction_policy="evict_first")
         sums = tl.dot(a, x, sums)
         if KIND == GATE:
             b = tl.load(a_at + half + step, eviction_policy="evict_first")
             ups = tl.dot(b, x, ups)
-    joins = True
+    is_last = True
     if SPLIT > 1:
-        joins = split == SPLIT - 1
-        # [tile, split, row of the weights, row of the batch]
-        row = tl.arange(0, ROWS)
-        base = partial + tile * SPLIT * ROWS * WIDTH
-        shift = tl.num_programs(0) * SPLIT * ROWS * WIDTH
-        if not joins:
-            own = base + (split * ROWS + row)[:, None] * WIDTH + batch[None, :]
-            tl.store(own, as_bits(sums))
-            if KIND == GATE:
-                tl.store(own + shift, as_bits(ups))
-    if joins:
+        # [tile, split, row of the batch, row of the weights]
+        own = ((tile * SPLIT + split) * WIDTH + batch)[None, :] * ROWS + tl.arange(0, ROWS)[:, None]
+        tl.store(partial + own, sums)
+        if KIND == GATE:
+            shift = tl.num_programs(0) * SPLIT * WIDTH * ROWS
+            tl.store(partial + shift + own, ups)
+        tl.debug_barrier()
+        is_last = tl.atomic_add(arrived + tile, 1, sem="acq_rel") == SPLIT - 1
+    if is_last:
         if SPLIT > 1:
-            other = tl.arange(0, SLOTS)[:, None, None]
-            others = base + (other * ROWS + row[None, :, None]) * WIDTH + batch[None, None, :]
-            has_come = (other < SPLIT - 1) & (row >= 0)[None, :, None] & (batch >= 0)[None, None, :]
-            sums += tl.sum(when_there(others, has_come), axis=0)
+            base = (tile * SPLIT * WIDTH + batch)[None, :] * ROWS + tl.arange(0, ROWS)[:, None]
+            sums = tl.load(partial + base, cache_modifier=".cg")
+            for other in tl.static_range(1, SPLIT):
+                sums += tl.load(partial + other * WIDTH * ROWS + base, cache_modifier=".cg")
             if KIND == GATE:
-                ups += tl.sum(when_there(others + shift, has_come), axis=0)
+                shift = tl.num_programs(0) * SPLIT * WIDTH * ROWS
+                ups = tl.load(partial + shift + base, cache_modifier=".cg")
+                for other in tl.static_range(1, SPLIT):
+                    ups += tl.load(
+                        partial + shift + other * WIDTH * ROWS + base, cache_modifier=".cg"
+                    )
+            tl.store(arrived + tile, 0)
         if NORMED:
             factor = tl.rsqrt(tl.sum(squared, axis=0) / K + eps)
             sums *= factor[None, :]
-            if KIND == GATE:
-                ups *= factor[None, :]
+            ups *= factor[None, :]
         if KIND == PROJECT:
             tl.store(out + to, sums.to(out.dtype.element_ty), mask=where)
         elif KIND == GATE:
@@ -252,7 +250,10 @@ class Product:
         self.width = max(16, triton.next_power_of_2(batch))
         device = weight.device
         size = self.tiles * shape.split * self.width * shape.rows if shape.split > 1 else 1
-        self.partial = absent(size * (2 if kind == GATE else 1), device)
+        self.partial = torch.empty(
+            size * (2 if kind == GATE else 1), dtype=torch.float32, device=device
+        )
+        self.arrived = torch.zeros(self.tiles, dtype=torch.int32, device=device)
 
     def __call__(
         self,
@@ -296,12 +297,12 @@ class Product:
         few_rows[(self.tiles, shape.split)](
             *tensors,
             self.partial,
+            self.arrived,
             self.count,
             eps,
             B=self.batch,
             WIDTH=self.width,
             SPLIT=shape.split,
-            SLOTS=triton.next_power_of_2(shape.split),
             STAGES=shape.stages,
             **constants,
         )
