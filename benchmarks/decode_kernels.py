@@ -176,7 +176,8 @@ def graph_us(run: Callable[[], object], repeats: int = 7) -> float:
     return statistics.median(times[2:]) * 1e3
 
 
-def measure_products(name: str, batches: list[int], *, search: int) -> None:
+def measure_products(name: str, batches: list[int], *, search: int) -> dict[int, Shape]:
+    """Prints what was found; the best cut of each number of rows."""
     matrix = MATRICES[name]
     a_copy = matrix.rows * matrix.inner * 2
     copies = max(2, int(0.6e9 / a_copy) + 1)
@@ -184,6 +185,7 @@ def measure_products(name: str, batches: list[int], *, search: int) -> None:
         torch.randn(matrix.rows, matrix.inner, device="cuda", dtype=torch.bfloat16).mul_(0.02)
         for _ in range(copies)
     ]
+    best = {}
     for batch in batches:
         rows, found = Rows(batch), []
         for number, cut in enumerate(cuts(name, batch, search=search)):
@@ -273,7 +275,8 @@ class Attention:
         return run
 
 
-def measure_attention(batch: int, *, search: int) -> None:
+def measure_attention(batch: int, *, search: int) -> dict[str, int]:
+    """Prints what was found; the best cut."""
     floor = batch * CONTEXT * KV_HEADS * HEAD_DIM * 4 / READ_BYTES_A_SECOND * 1e6
     attention, found = Attention(batch), []
     for number, cut in enumerate(attention_cuts(batch, search=search)):
@@ -287,6 +290,7 @@ def measure_attention(batch: int, *, search: int) -> None:
     for us, number, cut in found[:1] + best:
         in_use = "in use" if number == 0 else ""
         print(f"  {in_use:6} {us:7.2f} µs {floor / us:.2f}  {cut}", flush=True)
+    return min(found, key=lambda one: one[0])[2]
 
 
 def measure_sampling(batch: int) -> None:
@@ -319,6 +323,24 @@ def measure_sampling(batch: int) -> None:
         print(f"  {event.key[:40]:40} {event.device_time:7.2f} µs")
 
 
+def compile_all(names: list[str], batches: list[int], search: int, has_attention: bool) -> None:
+    """Compiles the cuts of a search on many processors."""
+    jobs: list[Job] = []
+    for batch in batches:
+        for name in names:
+            count = len(cuts(name, batch, search=search))
+            jobs += [(name, batch, number, search) for number in range(count)]
+        if has_attention:
+            count = len(attention_cuts(batch, search=search))
+            jobs += [("attention", batch, number, search) for number in range(count)]
+    begin = time.monotonic()
+    with get_context("spawn").Pool(COMPILERS) as pool:
+        for problem in pool.imap_unordered(compile_one, jobs, chunksize=4):
+            if problem:
+                print(problem)
+    print(f"{len(jobs)} cuts compiled in {time.monotonic() - begin:.0f} s", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 16, 32])
@@ -327,21 +349,7 @@ def main() -> None:
     options = parser.parse_args()
     names = [name for name in MATRICES if name in options.only]
     if options.search:
-        search = options.search
-        jobs: list[Job] = []
-        for batch in options.batches:
-            for name in names:
-                count = len(cuts(name, batch, search=search))
-                jobs += [(name, batch, number, search) for number in range(count)]
-            if "attention" in options.only:
-                count = len(attention_cuts(batch, search=search))
-                jobs += [("attention", batch, number, search) for number in range(count)]
-        begin = time.monotonic()
-        with get_context("spawn").Pool(COMPILERS) as pool:
-            for problem in pool.imap_unordered(compile_one, jobs, chunksize=4):
-                if problem:
-                    print(problem)
-        print(f"{len(jobs)} cuts compiled in {time.monotonic() - begin:.0f} s", flush=True)
+        compile_all(names, options.batches, options.search, "attention" in options.only)
     for name in names:
         measure_products(name, options.batches, search=options.search)
     for batch in options.batches:
