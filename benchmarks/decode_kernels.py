@@ -22,7 +22,7 @@ from multiprocessing import get_context
 
 import torch
 
-from mstarc_runtime.kernels.decode_attention import DecodeAttention, parts_of
+from mstarc_runtime.kernels.decode_attention import DecodeAttention, cut_of
 from mstarc_runtime.kernels.sampling import Draw
 from mstarc_runtime.kernels.shapes import shape_of
 from mstarc_runtime.kernels.skinny import GATE, LOGITS, PROJECT, RESIDUAL, Product, Shape
@@ -210,11 +210,13 @@ def measure_products(name: str, batches: list[int], *, search: int) -> dict[int,
                 f" stages {shape.stages} warps {shape.warps}",
                 flush=True,
             )
+        best[batch] = min(found, key=lambda one: one[0])[2]
+    return best
 
 
 def attention_cuts(batch: int, *, search: int) -> list[dict[str, int]]:
-    parts = parts_of(batch=batch, kv_heads=KV_HEADS)
-    found = [{"parts": parts}]
+    used = cut_of(batch=batch, kv_heads=KV_HEADS, most_rows=4096)
+    found, parts = [used], used["parts"]
     if search:
         for count, rows, warps, stages in itertools.product(
             sorted({max(1, parts // 2), parts, parts * 2}), (32, 64, 128), (2, 4, 8), (2, 3, 4, 5)

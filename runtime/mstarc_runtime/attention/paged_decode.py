@@ -18,7 +18,7 @@ from mstarc_runtime.attention.backend import (
 )
 from mstarc_runtime.attention.fixed_kernels import FixedKernels, is_served, kernel_of
 from mstarc_runtime.attention.mask import FULL, Mask
-from mstarc_runtime.kernels.decode_attention import DecodeAttention, parts_of
+from mstarc_runtime.kernels.decode_attention import DecodeAttention, cut_of
 from mstarc_runtime.kernels.fixed_attention import FixedRowsAttention
 from mstarc_runtime.kernels.place_heads import place
 from mstarc_runtime.kvcache.cache import KVCache
@@ -110,22 +110,19 @@ class _Step:
     ) -> JoinedAttention:
         cache, mirror = self._backend.cache, self._mirror
         layout = cache.layout
-        rows = 64 if self._rows.bucket == 1 else 128
-        # A context that never grows long is no more blocks' work than it has rows.
-        rows = min(rows, max(16, 1 << (layout.max_rows - 1).bit_length()))
-        parts = parts_of(batch=self._rows.bucket, kv_heads=layout.kv_heads)
         kernel = DecodeAttention(
             batch=self._rows.bucket,
             heads=heads,
             kv_heads=layout.kv_heads,
             head_dim=layout.head_dim,
             page_size=layout.page_size,
-            parts=min(parts, -(-layout.max_rows // rows)),
-            rows=rows,
-            warps=4 if self._rows.bucket >= 16 else 8,
-            stages=3 if self._rows.bucket >= 16 else 2,
             chained=True,
             device=torch.device(cache.device),
+            **cut_of(
+                batch=self._rows.bucket,
+                kv_heads=layout.kv_heads,
+                most_rows=layout.max_rows,
+            ),
         )
 
         def attend(layer: int, qkv: Tensor, out: Tensor, *, turns: Tensor | None = None) -> None:
