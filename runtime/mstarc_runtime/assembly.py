@@ -196,7 +196,8 @@ def with_stretch(steps: Sequence[Step], stretch: int) -> Sequence[Step]:
         replace(step, stretch=stretch)
         if isinstance(step, DeviceStep)
         and isinstance(step.then, Again)
-        and (step.then.first, step.rows) == (step.id, "one")
+        and step.then.first == step.id
+        and step.rows in ("one", "fixed")
         else step
         for step in steps
     )

@@ -291,7 +291,9 @@ class Stepper:
         worker, then = self._worker, step.then
         if step.stretch == 1 or not worker.executor.captures(step):
             return None
-        assert isinstance(then, Again) and then.first == step.id and step.rows == "one", step.name
+        if worker.groups.leads.keys() & set(step.nodes):
+            return None
+        assert isinstance(then, Again) and then.first == step.id, step.name
         return PassLog(
             bucket=bucket,
             most=step.stretch,

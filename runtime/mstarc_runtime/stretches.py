@@ -79,6 +79,9 @@ class Stretches:
     def begin(self, station: Station, group: Group, batch: StepBatch) -> None:
         """Launches passes of a group that has none under way."""
         batch.passes = max(1, self._most(station, group, batch, under_way=0))
+        # From here on the device counts.
+        for loop in batch.step.passes:
+            batch.set_passes(loop, self._worker.parts.passes[loop].numbers(batch.slots))
         if batch.passes > 1 and not self._grow(batch):
             batch.passes = 1
         if batch.passes == 1 and not self._stepper.prepare(station, batch):
@@ -152,8 +155,10 @@ class Stretches:
         if not short.any():
             return
         for node, context in stretch.grown:
-            engine = self._worker.parts.kv[node]
-            engine.take_back(stretch.slots[short], context, (stretch.passes - ran)[short])
+            engine, batch = self._worker.parts.kv[node], stretch.batch
+            each = batch.growth[(node, context)][0] if batch.step.rows == "fixed" else 1
+            rows = (stretch.passes - ran)[short] * each
+            engine.take_back(stretch.slots[short], context, rows)
 
     def _launch(self, station: Station, group: Group, batch: StepBatch) -> None:
         stepper, log = self._stepper, batch.log

@@ -26,6 +26,7 @@ def ranks_of(
     implementations: Mapping[str, Any] | None = None,
     executor: Executor | None = None,
     attention: BackendMaker | None = None,
+    stretch: int | None = None,
     **settings: Any,
 ) -> LocalRanks:
     """The spec's plan on one CPU, written into `folder`; `implementations` replace models."""
@@ -43,7 +44,10 @@ def ranks_of(
         settings=RunSettings(cache_dir=Path("/nonexistent"), threads=1, **settings),
         progress=PlainProgress(nowhere()),
         extras=Extras(
-            implementations=implementations or {}, executor=executor, attention=attention
+            implementations=implementations or {},
+            executor=executor,
+            attention=attention,
+            stretch=stretch,
         ),
     )
 

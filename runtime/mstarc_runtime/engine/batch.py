@@ -34,6 +34,7 @@ from mstarc_runtime.streaming.chunks import Chunk
 from mstarc_runtime.streaming.counts import Slots
 
 if TYPE_CHECKING:
+    from mstarc_runtime.kvcache.mirror import FixedMirror
     from mstarc_runtime.engine.context import StepContext
     from mstarc_runtime.engine.options import OptionTable
     from mstarc_runtime.engine.storage import Values
@@ -61,7 +62,7 @@ class StepBatch(BatchValues):
         self.log = log
         # For how many passes it is made ready, and its calls of one row a request.
         self.passes = 1
-        self.step_contexts: dict[tuple[str, str, int], StepContext] = {}
+        self.step_contexts: dict[tuple[str, str, int], StepContext | FixedMirror] = {}
         self.allowed = torch.zeros(bucket, dtype=torch.bool, device=device)
         self.flags = torch.zeros((bucket, COLUMNS), dtype=torch.bool, device=device)
         self.effects: list[Effect] = []

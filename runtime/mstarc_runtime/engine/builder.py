@@ -23,6 +23,7 @@ from mstarc_runtime.engine.mirroring import (
     LeadingKVEngine,
     LeadingStatelessEngine,
 )
+from mstarc_runtime.engine.op_graphs import CudaCapture, OpGraphs
 from mstarc_runtime.engine.op_plans import GREEDY, op_plans, sampler_states
 from mstarc_runtime.engine.options import OptionTable
 from mstarc_runtime.engine.passes import LoopPasses, Table
@@ -104,6 +105,7 @@ class RankBuilder:
         self._courier = courier
         self._groups = groups
         self._attention = attention
+        self._capture = CudaCapture()
 
     def kv_cache(
         self,
@@ -167,6 +169,7 @@ class RankBuilder:
             settings=samplers,
             ops=op_plans(masks, writes, reads, samplers, op_sampler),
             arrays=ContextArrays(arrays, cache),
+            graphs=self._graphs(group),
         )
         if self._serves(group):
             return self._serve(name, group, engine)
@@ -186,11 +189,17 @@ class RankBuilder:
         module = self._module(name, impl, weights, self._groups.shard(group, tp, sp))
         if self._serves(group):
             return self._serve(name, group, StatelessEngine(name, module))
-        engine = StatelessEngine(name, module)
+        engine = StatelessEngine(name, module, self._graphs(group))
         if self._leads(group):
             engine = LeadingStatelessEngine(name, module, self._groups.lead(name, group))
         self.parts.stateless[name] = engine
         return engine
+
+    def _graphs(self, group: tuple[int, ...]) -> OpGraphs | None:
+        """Graphs of a node's calls, where regions are captured too. Parts of a node have none: they
+        must be told of every call."""
+        is_used = self._settings.captured and self._settings.device.type == "cuda"
+        return OpGraphs(self._capture) if is_used and len(group) < 2 else None
 
     def _leads(self, group: tuple[int, ...]) -> bool:
         return len(group) > 1 and group[0] == self._groups.rank

@@ -20,6 +20,7 @@ from mstarc_runtime.attention.torch_reference import TorchAttention
 from mstarc_runtime.engine.arrays import ContextArrays, Index, gathered, spread
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.context import ArrayContext, FixedContext, PackedContext, StepContext
+from mstarc_runtime.engine.op_graphs import OpGraphs
 from mstarc_runtime.engine.op_plans import DEFAULT, OpPlan, sampling_settings
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.fixed import FixedRows
@@ -61,6 +62,8 @@ class KVEngine:
     # The whole node's, of which the cache holds the shard's.
     kv_heads: int = 0
     arrays: ContextArrays
+    # Of calls outside of regions; None where every call runs as it is.
+    graphs: OpGraphs | None = None
     _steps: dict[tuple[int, str, bool, int], StepContext] = field(default_factory=dict)
     # By bucket, context, whether rows stay, and how many a request; and by mask.
     _fixed: dict[tuple[int, str, bool, int], tuple[FixedRows, FixedMirror]] = field(
@@ -241,6 +244,7 @@ class KVEngine:
         plan = self.ops[op]
 
         samplers, own = self.samplers, self.samplers[plan.sampler]
+        by_shape = getattr(self.module, "by_shape", ()) if self.graphs is not None else ()
 
         def call(
             batch: StepBatch,
@@ -259,6 +263,8 @@ class KVEngine:
             if batch.step.rows == "fixed":
                 return method(self._fixed_context(batch.bucket, written, plan), *arguments)
             if batch.step.rows != "one":
+                if op in by_shape and not partial and self._is_one_prompt(batch, written, plan):
+                    return self._run_by_shape(batch, op, written, plan, arguments)
                 whole = self._packed_context(batch, written, plan)
                 whole.is_partial = partial
                 return method(whole, *arguments)
@@ -273,6 +279,41 @@ class KVEngine:
 
         return call
 
+    def _is_one_prompt(self, batch: StepBatch, context: str, plan: OpPlan) -> bool:
+        """Whether a packed call is of one request whose positions move with its rows."""
+        is_plain = plan.keep and batch.size == 1 and context not in self.arrays
+        return is_plain and self._spans.get(context) is None
+
+    def _run_by_shape(
+        self, batch: StepBatch, op: str, context: str, plan: OpPlan, arguments: Sequence[Tensor]
+    ) -> Any:
+        """A packed call of one request, as one of a fixed number of rows."""
+        assert self.graphs is not None
+        each = batch.growth[(self.name, context)][0]
+        made = self._fixed.get((1, context, True, each))
+        if made is None:
+            rows = self.cache.fixed_rows(1, context, each=each, keep=True)
+            made = rows, FixedMirror(rows, self.cache.device, self.cache.layout)
+            self._fixed[(1, context, True, each)] = made
+        rows, mirror = made
+        rows.prepare(batch.slots)
+        mirror.update()
+        batch.contexts[(self.name, context)] = rows
+        method = getattr(self.module, op)
+
+        def make() -> Callable[..., Any]:
+            whole = FixedContext(
+                cache=self.cache,
+                backend=self.backend,
+                samplers=self.samplers,
+                rows=rows,
+                mirror=mirror,
+                mask=plan.mask,
+            )
+            return lambda *taken: method(whole.begin(), *taken)
+
+        return self.graphs.run(op, (context, each), arguments, make)
+
     def _prepare_fixed(
         self, batch: StepBatch, rows: int | Sequence[int], context: str, *, keep: bool
     ) -> None:
@@ -281,11 +322,13 @@ class KVEngine:
         made = self._fixed.get((batch.bucket, context, keep, rows))
         if made is None:
             arrays = self.cache.fixed_rows(batch.bucket, context, each=rows, keep=keep)
-            made = arrays, FixedMirror(arrays, self.cache.device)
+            made = arrays, FixedMirror(arrays, self.cache.device, self.cache.layout)
             self._fixed[(batch.bucket, context, keep, rows)] = made
         self._fixed_each[context] = rows
-        made[0].prepare(batch.slots)
+        made[0].prepare(batch.slots, batch.passes)
         made[1].update()
+        if keep:
+            batch.step_contexts[(self.name, context, 0)] = made[1]
 
     def _fixed_context(self, bucket: int, context: str, plan: OpPlan) -> FixedContext:
         wanted = (bucket, context, plan.keep, self._fixed_each[context])

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from mstarc_runtime.engine.effects import Effect, Emitted, Sent, SentPacked
 from mstarc_runtime.engine.flag_columns import COLUMNS, MORE, RAN
-from mstarc_runtime.kvcache.mirror import MovingRows
+from mstarc_runtime.kvcache.mirror import FixedMirror, MovingFixed, MovingRows
 
 if TYPE_CHECKING:
     from mstarc_runtime.engine.batch import StepBatch
@@ -77,7 +77,7 @@ class PassLog:
         self.alive[size:].fill_(False)
         self._turn_half()
 
-    def go_on(self, contexts: Iterable["StepContext"]) -> None:
+    def go_on(self, contexts: Iterable["StepContext | FixedMirror"]) -> None:
         """Those rows take part that the passes before, which nobody has read yet, have left."""
         for rows in _moving(contexts):
             self._move(None, rows, 0)
@@ -107,14 +107,19 @@ class PassLog:
             self._move(end, rows, 1)
             end = None
 
-    def _move(self, end: "PassEnd | None", rows: MovingRows | None, by: int) -> None:
+    def _move(
+        self, end: "PassEnd | None", rows: MovingRows | MovingFixed | None, by: int
+    ) -> None:
         if not self._is_host:
             # Here, because the kernels' compiler comes with torch for GPUs only.
             from mstarc_runtime.kernels.end_pass import end_pass
 
-            end_pass(end, rows, self.alive, by)
-            return
-        if end is not None:
+            if not isinstance(rows, MovingFixed):
+                end_pass(end, rows, self.alive, by)
+                return
+            if end is not None:
+                end_pass(end, None, self.alive, by)
+        elif end is not None:
             end.note(self.alive)
         if rows is not None:
             rows.go_on(self.alive, by)
@@ -204,7 +209,7 @@ def as_array(rows: Tensor) -> NDArray[Any]:
     return array
 
 
-def _moving(contexts: "Iterable[StepContext]") -> list[MovingRows]:
+def _moving(contexts: "Iterable[StepContext | FixedMirror]") -> list[MovingRows | MovingFixed]:
     return [rows for context in contexts if (rows := context.moving) is not None]
 
 

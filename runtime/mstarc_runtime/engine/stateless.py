@@ -1,30 +1,37 @@
 """The engine of nodes without state: an op is a call of the module on a batch of equal shapes."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.context import StatelessContext
+from mstarc_runtime.engine.op_graphs import OpGraphs
 
 
 class StatelessEngine:
     """A node of device code without state on one rank."""
 
-    def __init__(self, name: str, module: nn.Module) -> None:
+    def __init__(self, name: str, module: nn.Module, graphs: OpGraphs | None = None) -> None:
         self.name = name
         self.module = module
+        self._graphs = graphs
         self._calls: dict[str, Callable[..., Any]] = {}
 
     def __getattr__(self, op: str) -> Callable[..., Any]:
         if op.startswith("_") or not hasattr(self.module, op):
             raise AttributeError(op)
         method: Callable[..., Any] = getattr(self.module, op)
+        graphs = self._graphs if op in getattr(self.module, "by_shape", ()) else None
 
         def call(batch: StepBatch, *arguments: Tensor) -> Any:
             made = StatelessContext(batch=batch.bucket, device=batch.device, old=batch.old)
-            return method(made, *arguments)
+            if graphs is None or batch.step.region is not None:
+                return method(made, *arguments)
+            key = (batch.bucket, batch.old)
+            return graphs.run(op, key, arguments, lambda: partial(method, made))
 
         # Found without this method from now on.
         self.__dict__[op] = call

@@ -50,18 +50,20 @@ class FixedRows:
         self._given: NDArray[np.int64] | None = None
         self._seen = -1
 
-    def prepare(self, slots: NDArray[np.int64]) -> None:
+    def prepare(self, slots: NDArray[np.int64], passes: int = 1) -> None:
         """Sets the arrays for the next rows of each of `slots`; they are counted if they stay.
 
-        `slots` stands for its batch by identity. Raises OutOfPages or ContextFull, and then nothing
-        has changed.
+        There is room for so many `passes`, between which the device moves on by itself. `slots`
+        stands for its batch by identity. Raises OutOfPages or ContextFull, and then nothing has
+        changed.
         """
+        calls = passes if self._keep else 1
         tables = self._cache.tables
         if not self._keep and slots is self._given and tables.version == self._seen:
             return
         assert 1 <= slots.size <= self.bucket, f"{slots.size} requests in a bucket of {self.bucket}"
         keys = tables.keys(slots, self._context)
-        self._cache.ensure(keys, self.each)
+        self._cache.ensure(keys, self.each * calls)
         if slots is not self._given:
             self.batch = slots.size
             self.slots[: self.batch] = slots
@@ -74,9 +76,9 @@ class FixedRows:
         self.kv_lengths[: self.batch] = lengths + self.each
         self.kv_lengths[self.batch :] = self.each
         self.version += 1
-        self._set_pages(keys, int(lengths.max()) + self.each)
+        self._set_pages(keys, int(lengths.max()) + self.each * calls)
         if self._keep:
-            tables.advance(keys, self.each)
+            tables.advance(keys, self.each * calls)
         self._seen = tables.version
 
     def _set_pages(self, keys: NDArray[np.int64], most: int) -> None:

@@ -67,7 +67,6 @@ class MirroredTable:
             return
         self.tensor = source.to(device)
         self._pinned = [torch.empty_like(source, pin_memory=True) for _ in range(_PINNED_BUFFERS)]
-        self._turn = 0
 
     def update(self, columns: int) -> None:
         """Copies the first columns without waiting."""
@@ -155,11 +154,33 @@ class StepMirror:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovingFixed:
+    """The tensors of calls of `each` rows a request, as `FixedMirror` has them."""
+
+    slots: Tensor
+    starts: Tensor
+    kv_lengths: Tensor
+    pages: Tensor
+    each: int
+    dummy_page: int
+    padding_slot: int
+
+    def go_on(self, alive: Tensor, calls: int) -> None:
+        """On the device: requests that are not `alive` become padding, the others move on."""
+        dead = ~alive
+        self.slots.masked_fill_(dead, self.padding_slot)
+        self.pages.masked_fill_(dead[:, None], self.dummy_page)
+        self.starts.add_(calls * self.each).masked_fill_(dead, 0)
+        self.kv_lengths.add_(calls * self.each).masked_fill_(dead, self.each)
+
+
 class FixedMirror:
     """The tensors of a `FixedRows`. Made once, updated before every step that changes any."""
 
-    def __init__(self, rows: FixedRows, device: torch.device) -> None:
+    def __init__(self, rows: FixedRows, device: torch.device, layout: CacheLayout) -> None:
         self._rows = rows
+        self._layout = layout
         self._starts = MirroredArray(rows.starts, device)
         self._lengths = MirroredArray(rows.kv_lengths, device)
         self._slots = MirroredArray(rows.slots, device)
@@ -182,6 +203,19 @@ class FixedMirror:
         if self._seen[2] != rows.pages_version:
             self._pages.update(rows.width)
         self._seen = versions
+
+    @property
+    def moving(self) -> MovingFixed:
+        """What changes on the device as requests move on there."""
+        return MovingFixed(
+            slots=self.slots,
+            starts=self.starts,
+            kv_lengths=self.kv_lengths,
+            pages=self.pages,
+            each=self._rows.each,
+            dummy_page=self._layout.dummy_page,
+            padding_slot=self._layout.slots,
+        )
 
 
 class PackedMirror:

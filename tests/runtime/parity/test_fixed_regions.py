@@ -25,13 +25,14 @@ from tests.support.tiny_plan import ranks_of, submit
 CLOSE = 1e-5
 
 
-def _captured(name: str, folder: Path) -> tuple[LocalRanks, FakeGraphExecutor]:
+def _captured(name: str, folder: Path, stretch: int) -> tuple[LocalRanks, FakeGraphExecutor]:
     executor = FakeGraphExecutor()
     ranks = ranks_of(
         name,
         folder,
         executor=executor,
         attention=lambda cache: TorchAttention(cache, row_by_row=False),
+        stretch=stretch,
         deterministic=False,
         buckets=(1, 2, 4),
     )
@@ -44,8 +45,9 @@ def _png(image: Any) -> Media:
     return Media(kind="image", content=buffer.getvalue())
 
 
-def test_actions_of_a_captured_flow_are_the_public_ones(tmp_path: Path) -> None:
-    ranks, executor = _captured("pi05", tmp_path)
+@pytest.mark.parametrize("stretch", [0, 4])
+def test_actions_of_a_captured_flow_are_the_public_ones(tmp_path: Path, stretch: int) -> None:
+    ranks, executor = _captured("pi05", tmp_path, stretch)
     public = load_file(ROOT / "tests/runtime/parity/pi05.safetensors")
     cases = pi05_cases.CASES
 
@@ -64,9 +66,10 @@ def test_actions_of_a_captured_flow_are_the_public_ones(tmp_path: Path) -> None:
     assert executor.replays >= 2 * sum(case.steps for case in cases) - max(c.steps for c in cases)
 
 
-def test_frames_of_a_captured_rollout_are_the_public_ones(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stretch", [0, 4])
+def test_frames_of_a_captured_rollout_are_the_public_ones(tmp_path: Path, stretch: int) -> None:
     pytest.importorskip("av")
-    ranks, executor = _captured("vjepa2_ac", tmp_path)
+    ranks, executor = _captured("vjepa2_ac", tmp_path, stretch)
     public = load_file(ROOT / "tests/runtime/parity/vjepa2_ac.safetensors")
     frames = [vjepa2_ac_cases.image(number) for number in range(vjepa2_ac_cases.FRAMES)]
     inputs = {

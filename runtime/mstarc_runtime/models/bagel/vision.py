@@ -93,6 +93,8 @@ class VisionTower(nn.Module):
         self.connector = _TwoLayers(width, out, out, dtype=dtype, device=device)
         self.places = Embedding(side**2, out, dtype=dtype, device=device)
 
+    by_shape = frozenset({"encode"})
+
     @classmethod
     def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
         """A tower without weights. Fails with MS9109 where `config` can't be served."""

@@ -56,6 +56,8 @@ class Embedding(nn.Module):
 class Experts(nn.Module):
     """The node with the cache. `config`: sizes, max_action_dim, chunk_size."""
 
+    by_shape = frozenset({"read"})
+
     def __init__(
         self, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device
     ) -> None:

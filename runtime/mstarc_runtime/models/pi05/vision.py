@@ -73,6 +73,8 @@ class VisionTower(nn.Module):
         self.project = Linear(width, int(required(sizes, "projection_dim")), bias=True, **kind)
         self.out_dtype = torch.float32
 
+    by_shape = frozenset({"encode"})
+
     @classmethod
     def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
         """A tower without weights, which gives rows of `dtype`."""

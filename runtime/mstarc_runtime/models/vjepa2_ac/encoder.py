@@ -13,6 +13,8 @@ from mstarc_runtime.models.vjepa2_ac.names import block_names
 class Encoder(vjepa2.Encoder):
     """The node. `config`: as for V-JEPA 2's encoder. Features are normed, without weights."""
 
+    by_shape = frozenset({"encode"})
+
     def weight_map(self) -> Mapping[str, str]:
         """Own parameter → the tensor of the checkpoint below `encoder.`."""
         return {name: _checkpoint_name(name) for name, _ in self.named_parameters()}

@@ -1,0 +1,135 @@
+"""Calls of ops whose work follows from the shapes of what they take, as CUDA graphs by shape.
+
+A step outside of capture regions runs call by call, since its shapes differ from request to
+request. But requests come again: a camera's images are of one size, a film's frames of another. An
+op of a module that names it in `by_shape` reads nothing on the host, so that its launches for given
+shapes are always the same. The first call of a shape runs as it is, and warms up; the second is
+captured; from then on arguments are copied to where they were then, and the graph is replayed.
+
+The shapes that were used last are kept, `MOST` of each op. Not here: regions, which are captured
+before the first request (`cuda_graph`).
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from mstarc_runtime.plan_api import Maybe
+
+MOST = 16
+
+Call = Callable[..., Any]
+
+
+class Graph(Protocol):
+    """What was captured."""
+
+    def replay(self) -> None: ...
+
+
+Capture = Callable[[Callable[[], None]], Graph]
+
+
+@dataclass(slots=True)
+class _Shape:
+    """A call for one shape, and its graph once there is one."""
+
+    call: Call
+    graph: Graph | None = None
+    taken: Sequence[Tensor] = ()
+    given: Any = None
+
+
+class OpGraphs:
+    """The graphs of one node."""
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        self._shapes: dict[str, OrderedDict[Hashable, _Shape]] = {}
+
+    def run(
+        self, op: str, key: Hashable, arguments: Sequence[Any], make: Callable[[], Call]
+    ) -> Any:
+        """What the call gives, of `arguments`; results are the caller's own.
+
+        `make` makes the call for a shape that is new; `key` says what it depends on besides.
+        """
+        tensors, rest = _parted(arguments)
+        signature = tuple((tuple(t.shape), t.dtype) for t in tensors)
+        shapes = self._shapes.setdefault(op, OrderedDict())
+        found = shapes.get((key, signature, rest))
+        if found is None:
+            if len(shapes) == MOST:
+                shapes.popitem(last=False)
+            found = shapes[(key, signature, rest)] = _Shape(make())
+            return found.call(*arguments)
+        shapes.move_to_end((key, signature, rest))
+        if found.graph is None:
+            found.taken = [t.clone() for t in tensors]
+            again = _joined(found.taken, rest)
+
+            def body() -> None:
+                found.given = found.call(*again)
+
+            found.graph = self._capture(body)
+        else:
+            for kept, tensor in zip(found.taken, tensors, strict=True):
+                kept.copy_(tensor)
+        found.graph.replay()
+        given, how = tree_flatten(found.given)
+        return tree_unflatten([part.clone() for part in given], how)
+
+
+class CudaCapture:
+    """Captures into memory that the graphs share which are replayed on one queue."""
+
+    def __init__(self) -> None:
+        self._pools: dict[Any, Any] = {}
+
+    def __call__(self, body: Callable[[], None]) -> Graph:
+        queue = torch.cuda.current_stream()
+        if queue not in self._pools:
+            self._pools[queue] = torch.cuda.graph_pool_handle()
+        graph = torch.cuda.CUDAGraph()
+        # Threads of host code may use the device meanwhile.
+        with torch.cuda.graph(graph, pool=self._pools[queue], capture_error_mode="thread_local"):
+            body()
+        return graph
+
+
+_HOLE = "tensor"
+_MAYBE = "maybe"
+
+
+def _parted(arguments: Sequence[Any]) -> tuple[list[Tensor], tuple[Any, ...]]:
+    """The tensors among arguments, and what stands where."""
+    tensors: list[Tensor] = []
+    rest: list[Any] = []
+    for argument in arguments:
+        if isinstance(argument, Tensor):
+            tensors.append(argument)
+            rest.append(_HOLE)
+        elif isinstance(argument, Maybe):
+            tensors += [argument.value, argument.there]
+            rest.append(_MAYBE)
+        else:
+            assert argument is None, f"an op by shape takes tensors, not {argument!r}"
+            rest.append(None)
+    return tensors, tuple(rest)
+
+
+def _joined(tensors: Sequence[Tensor], rest: tuple[Any, ...]) -> list[Any]:
+    """Arguments again, of their tensors."""
+    left = iter(tensors)
+    made: list[Any] = []
+    for what in rest:
+        if what == _MAYBE:
+            made.append(Maybe(next(left), next(left)))
+        else:
+            made.append(next(left) if what == _HOLE else None)
+    return made
