@@ -145,8 +145,9 @@ class Buffer:
             self._last_speech = self._looked
         self._recent.append(is_speech)
         if not self._speaks:
-            if len(self._recent) < _FIRM or not all(self._recent):
-                self._forget(detection)
+            is_firm = len(self._recent) == _FIRM and all(self._recent)
+            self._forget(detection, _FIRM if is_firm else _FIRM - 1)
+            if not is_firm:
                 return []
             self._speaks = True
             return [Began(sample=self._first)]
@@ -155,9 +156,9 @@ class Buffer:
         sound = self._take(2 * (self._looked - self._first))
         return [Ended(sample=self._last_speech, sound=sound)]
 
-    def _forget(self, detection: Detection) -> None:
-        """Lets go of what lies further back than speech is begun before it is noticed."""
-        kept = detection.prefix_padding_ms * _A_MS + _FIRM * _LOOK_IN
+    def _forget(self, detection: Detection, looks: int) -> None:
+        """Lets go of what lies in front of the last looks, which may be speech, and the padding."""
+        kept = detection.prefix_padding_ms * _A_MS + looks * _LOOK_IN
         extra = self._looked - kept - self._first
         if extra > 0:
             del self._kept[: 2 * extra]
