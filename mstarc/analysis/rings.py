@@ -5,12 +5,18 @@ from mstarc.analysis.rates import new_items
 from mstarc.ir.graph import Each, Policy, Program, Pull, Stream
 from mstarc.ir.walking import all_statements
 
+# Sends of so many items are of passes of loops, and few enough for room to be cheap.
+_FEW = 64
+
 
 def ring_capacity(program: Program, stream: Stream, max_tokens: int) -> int:
     """Items that the ring of a stream holds, where its machines are on no cycle."""
     size = burst(program, stream, max_tokens)
     needs = [max(span + step, span + size - 1) for span, step in _reads(program, stream)]
-    need = max(needs)
+    placement = program.placement
+    # Two stretches of passes are under way while the reader has not read yet.
+    ahead = 2 * size * placement.stretch if placement is not None and size <= _FEW else 0
+    need = max(needs) + ahead
     # A burst that only the request knows is not one to round to.
     return need if size == max_tokens else -(-need // size) * size
 

@@ -9,8 +9,9 @@ chunk more back. With the producer's `burst`, the items of its largest send,
 
     capacity = max(span + step, span + burst - 1), rounded up to a multiple of the burst,
 
-for the read that needs most. Then a producer never waits for a reader that keeps up, and a reader
-that waits leaves room for one more burst.
+for the read that needs most, plus twice what a stretch of passes sends (`plan.stretch`): so much
+is under way before the reader has read. Then a producer never waits for a reader that keeps up, and
+a reader that waits leaves room for one more burst.
 
 No machine waits for ever: machines and streams without a cycle cannot, since a producer that waits
 for room and a reader that waits for items would have to share a stream, and the capacity above

@@ -3,6 +3,7 @@
 Where an edge leads to a step of another rank, a hop step is put on the edge's own rank (`hops`).
 """
 
+from dataclasses import replace
 from typing import Literal
 
 from mstarc.diagnostics import InternalError
@@ -53,6 +54,7 @@ from mstarc.plan.step_facts import (
     used_in,
     why_eager,
 )
+from mstarc.plan.stretch import stretch_of
 
 
 class Numbering:
@@ -222,7 +224,7 @@ class Numbering:
             or any(map(signatures.is_alone, calls))
             or any(name not in packed for name in collected)
         )
-        return RunStep(
+        step = RunStep(
             id=self.ids[draft],
             name=flow.names[draft],
             kind="host" if host else "device",
@@ -252,6 +254,14 @@ class Numbering:
             why="host" if host else why_eager(calls, region, signatures),
             prompt=self._prompt(actions, loads, flow) if rows == "packed" else None,
         )
+        return replace(step, stretch=self._stretch(step, flow))
+
+    def _stretch(self, step: RunStep, flow: MachineFlow) -> int:
+        if any(len(a.ranks) > 1 for node in step.nodes for a in self.placement.of(node)):
+            # No graph holds calls of which other ranks have parts.
+            return 0
+        streams = flow.flattener.streams
+        return stretch_of(step, self.placement.stretch, streams, flow.variables)
 
     def _prompt(
         self, actions: tuple[Action, ...], loads: tuple[str, ...], flow: MachineFlow

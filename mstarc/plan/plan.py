@@ -187,9 +187,9 @@ class RunStep:
     there, `packed` those whose rows lie one behind the other. `rows`, `region`, `buckets` and
     `prepares` (what is done before it is launched) are a device step's. `sure`: there is an item to
     pull, or the request fails. `last` is where it goes instead with the last chunk, where it is
-    known to be that: chunks are held back by one then. `passes` are loops whose
-    pass number it needs. `why` is why no region holds it; empty where one does. `prompt` is what
-    it reads of a request's own length.
+    known to be that: chunks are held back by one then. `passes` are loops whose pass number it
+    needs. The host looks once in `stretch` passes; 0: at each before the next. `why` is why no
+    region holds it; empty where one does. `prompt` is what it reads of a request's own length.
     """
 
     id: int
@@ -207,6 +207,7 @@ class RunStep:
     rows: Literal["one", "fixed", "packed", "shaped"] | None
     region: str | None
     buckets: tuple[int, ...]
+    stretch: int = 0
     prepares: tuple[Prepared, ...]
     reads: tuple[str, ...]
     cut: CutPlan | None

@@ -102,7 +102,8 @@ class DeviceStep:
     fails the request. `sends` gives (stream, most items a row and step). `passes` names loops whose
     pass number the step asks for. With `pieces` a long prompt is read by several runs.
 
-    `stretch`: a step that comes back to itself may run so often before the host looks.
+    `stretch`: a step that comes back to itself may run so often before the host looks once, and as
+    often again before it has looked; 0: it looks at each pass before the next.
 
     A step without nodes only tests, sends, emits and copies. `buckets` () is any batch; a step
     with a result whose size only the run, or an option, knows has the one bucket 1.
@@ -116,7 +117,7 @@ class DeviceStep:
     rows: Literal["one", "fixed", "packed", "shaped"]
     region: str | None = None
     buckets: tuple[int, ...] = ()
-    stretch: int = 1
+    stretch: int = 0
     reads: tuple[str, ...] = ()
     cut: Cut | None = None
     pulls: tuple[str, ...] = ()

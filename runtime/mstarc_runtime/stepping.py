@@ -287,9 +287,9 @@ class Stepper:
         return batch
 
     def _log(self, step: DeviceStep, bucket: int) -> PassLog | None:
-        """For a step of which several passes run a stretch."""
+        """For a step whose passes run in stretches: not where other ranks are told of each call."""
         worker, then = self._worker, step.then
-        if step.stretch == 1 or not worker.executor.captures(step):
+        if not step.stretch or not worker.executor.captures(step):
             return None
         if worker.groups.leads.keys() & set(step.nodes):
             return None

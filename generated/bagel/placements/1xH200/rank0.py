@@ -688,6 +688,7 @@ STEPS = (
         rows="one",
         region="decode.0",
         buckets=(1, 2, 4, 8, 16, 32, 64),
+        stretch=4,
         emits=("reply",),
         then=Again("main.decode", first=MAIN_SAY_DECODE_PASS, otherwise=MAIN_SAY_CHOOSE),
         line=144,

@@ -147,7 +147,7 @@ class Rank0(Rank):
                 tail="short",
                 empty="skip",
             ),
-            capacity=630,
+            capacity=638,
         )
         self.talk_speaker = b.register("talk_speaker", "i64", ())
         self.talk_at = b.register("talk_at", "i64", ())

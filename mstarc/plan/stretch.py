@@ -1,0 +1,54 @@
+"""How many passes of a loop run on a device before the host looks at what they have left.
+
+Before:  device step speak.decode.pass, again until its loop is over: grow lm 1; codes <- token
+After:   the same, in stretches of 4 passes
+
+A pass that is one step, whose calls each have a row a request and stand in a region, needs nothing
+of the host before the next one: its flag says on the device who goes on, and the row behind the
+last one is where it is. So the passes of a stretch are launched one behind the other, and those of
+the next stretch before the host looks. A reader waits for what has landed: a stretch sends no more
+than one chunk brings anew. A step of which the host must know each pass has no stretch.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from mstarc.analysis.rates import new_items
+from mstarc.ir.graph import Stream
+from mstarc.plan.lanes import stream_of
+from mstarc.plan.plan import Grow, LoopTarget, RunStep, Variable
+
+
+def stretch_of(
+    step: RunStep, most: int, streams: Mapping[str, Stream], variables: Mapping[str, Variable]
+) -> int:
+    """The passes of a stretch, `most` at most; 0 where the host looks at each pass before the next.
+
+    Pages grow by one row a pass in each context, what is kept has a place of its own on the device,
+    and no pass asks for its number.
+    """
+    then = step.then
+    if not most or step.region is None or step.rows != "one" or not isinstance(then, LoopTarget):
+        return 0
+    if then.kind != "again" or then.first != step.id or step.reads or step.pulls or step.passes:
+        return 0
+    if not all(_is_one_row(prepared) for prepared in step.prepares):
+        return 0
+    contexts = [(p.node, p.context) for p in step.prepares if isinstance(p, Grow)]
+    if len(set(contexts)) < len(contexts) or _on_host((*step.loads, *step.stores), variables):
+        return 0
+    for lane, items in step.sends:
+        most = min(most, max(1, new_items(streams[stream_of(lane)].policy) // items))
+    return most
+
+
+def _is_one_row(prepared: object) -> bool:
+    return (
+        isinstance(prepared, Grow)
+        and prepared.rows == 1
+        and prepared.kept
+        and (prepared.of, prepared.count, prepared.advance, prepared.index) == (None,) * 4
+    )
+
+
+def _on_host(names: Iterable[str], variables: Mapping[str, Variable]) -> bool:
+    return any(variables[name].storage == "values" for name in names)
