@@ -254,6 +254,8 @@ class Draw:
         self.batch, self.vocab, self.count = batch, vocab, count
         self.stream, self.chained = stream, chained
         self.parts = int(triton.cdiv(vocab, PART))
+        # Few blocks: each as fast as it can be. Many: as many at once as fit.
+        self.warps = 8 if batch < 8 else 4
 
         def zeros(*dims: int, dtype: torch.dtype = torch.int64) -> Tensor:
             return torch.zeros(dims, dtype=dtype, device=device)
@@ -285,7 +287,7 @@ class Draw:
         """
         assert settings.shape == (3, self.count), settings.shape
         parts = {"PART": PART, "PARTS": self.parts}
-        launch = {"CHAINED": self.chained, "num_warps": 8, "launch_pdl": self.chained}
+        launch = {"CHAINED": self.chained, "num_warps": self.warps, "launch_pdl": self.chained}
         wide = {"WIDE": triton.next_power_of_2(self.parts)}
         penalised = {"COUNT": self.count, "PENALISED": seen is not None}
         vocab = {"V": self.vocab}
