@@ -302,7 +302,7 @@ def report(
     print(f"pages, slots and rings as before: {'yes' if same_held else 'NO'}")
     for text in soak.wrong[:20]:
         print(f"WRONG: {text}")
-    return is_good and same_held and before == after
+    return is_good and same_held and after.is_as(before)
 
 
 def say(text: str) -> None:

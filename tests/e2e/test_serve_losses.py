@@ -1,4 +1,4 @@
-"""A server whose workers are killed or stopped: requests end, the worker comes back, or all ends."""
+"""Workers that are killed or stopped: requests end, the worker comes back, or the server ends."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.e2e.test_serve_limits import LONG, TWO_AT_ONCE, listening
-from tests.support.footprint import Footprint, footprint
+from tests.support.footprint import footprint
 from tests.support.serving import Server, compiled, error, events_of, serving
 
 ORPHEUS = ("specs/orpheus.mstar", "specs/tiny/orpheus.yaml")
@@ -40,10 +40,6 @@ def wait_until_ready(server: Server) -> dict[str, Any]:
     return found
 
 
-def kept(server: Server) -> tuple[dict[str, Any], Footprint]:
-    return server.held(), footprint(server.process.pid)
-
-
 @pytest.mark.parametrize(
     ("rank", "number", "code"),
     # The last one first: a successor has a later process id than all others.
@@ -53,7 +49,8 @@ def test_a_lost_worker_fails_its_requests_and_comes_back(
     server: Server, rank: int, number: signal.Signals, code: str
 ) -> None:
     alone = server.post("/v1/audio/speech", **SHORT).content
-    before, restarts = kept(server), wait_until_ready(server)["restarts"]
+    held, restarts = server.held(), wait_until_ready(server)["restarts"]
+    before = footprint(server.process.pid)
     told_by = {**LONG, "stream_format": "sse"}
     with listening(server, told_by) as told, listening(server, LONG) as cut:
         lines, pieces = told.iter_lines(), cut.iter_raw()
@@ -82,7 +79,8 @@ def test_a_lost_worker_fails_its_requests_and_comes_back(
     assert server.http.get("/health").status_code == 200
     # The same bytes from the successor, and nothing is held that was not before.
     assert server.post("/v1/audio/speech", **SHORT).content == alone
-    assert kept(server) == before
+    assert server.held() == held
+    assert footprint(server.process.pid).is_as(before)
 
 
 def test_a_server_that_has_lost_too_much_ends_with_status_2(plan: Path) -> None:

@@ -3,8 +3,10 @@
 import json
 import os
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from mstarc_runtime.assembly import host_threads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +22,16 @@ class Footprint:
     files: dict[str, int]
     shared_memory: int
     sockets: int
+
+    def is_as(self, before: "Footprint") -> bool:
+        """Whether it is the same. Pools of threads may have come to their size since."""
+        pool = host_threads()
+        may_have = {name: range(count, count + pool + 1) for name, count in before.threads.items()}
+        return (
+            self.threads.keys() == may_have.keys()
+            and all(count in may_have[name] for name, count in self.threads.items())
+            and replace(self, threads={}) == replace(before, threads={})
+        )
 
 
 def footprint(process: int) -> Footprint:
