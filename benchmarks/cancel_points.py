@@ -1,6 +1,6 @@
 """Cancels requests at many random points of their life, and counts what is left of them.
 
-    python benchmarks/cancel_points.py [--points 200] [--seed 0]
+    python benchmarks/cancel_points.py [--points 200] [--seed 0] [--only processes|clients]
 
 Two processes, four slots, 32 pages. Of each phase as many points: while a request waits for a slot,
 in its prompt, between chunks, with a chunk on its way, after its producer is done, and in the last
@@ -77,11 +77,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--points", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", choices=("processes", "clients"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         plan = compiled(Path(name), *ORPHEUS, deployments={"two": DEPLOYMENT})
-        of_processes(plan, Path(name), options.points, options.seed)
-        of_clients(plan, options.points, options.seed)
+        if options.only != "clients":
+            of_processes(plan, Path(name), options.points, options.seed)
+        if options.only != "processes":
+            of_clients(plan, options.points, options.seed)
 
 
 if __name__ == "__main__":
