@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from tests.support.bombs import large_gif, wall
 from tests.support.serving import Server, error
 
 openai = pytest.importorskip("openai")
@@ -79,6 +80,15 @@ def test_an_edit_needs_a_picture_that_is_one(drawing: Server) -> None:
     assert edited() == (400, "MS9217")
     assert edited(files={"image": b"no picture"}) == (400, "MS9206")
     assert edited(files={"mask": b"no picture"}) == (400, "MS9217")
+
+
+def test_a_picture_that_unpacks_to_very_much_is_refused(drawing: Server) -> None:
+    before = drawing.held()
+    for bomb in (wall(30_000, 30_000), large_gif()):
+        asked = {"prompt": "bluer", "size": "64x64"}
+        refused = drawing.http.post("/v1/images/edits", data=asked, files={"image": bomb})
+        assert (refused.status_code, error(refused)["code"]) == (413, "MS9219")
+    assert drawing.held() == before
 
 
 def test_a_model_without_pictures_says_so(hello: Server) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 import socket
 import time
@@ -15,7 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.serving import ASKED, Server, compiled, error, events_of, input_audio, serving
+from tests.support.bombs import silence
+from tests.support.serving import ASKED, Server, compiled, error, input_audio, serving
 
 ORPHEUS = ("specs/orpheus.mstar", "specs/tiny/orpheus.yaml")
 TWO_AT_ONCE = """
@@ -122,6 +122,13 @@ def test_a_sound_that_is_none_is_refused(hearing: Server) -> None:
         headers={"content-type": "multipart/form-data; boundary=x"},
     )
     assert cut.status_code == 400
+
+
+def test_a_sound_that_unpacks_to_hours_is_refused(hearing: Server) -> None:
+    before = hearing.held()
+    refused = hearing.http.post("/v1/audio/transcriptions", files={"file": silence(7200)})
+    assert (refused.status_code, error(refused)["code"]) == (413, "MS9219")
+    assert hearing.held() == before
 
 
 def test_a_full_queue_answers_429_and_what_leaves_makes_room(speaking: Server) -> None:

@@ -17,6 +17,7 @@ from mstarc_runtime.server.sound_formats import encoded, pcm
 from tests.support.golden import ROOT
 
 CHAT, SPEECH, HEARD = "/v1/chat/completions", "/v1/audio/speech", "/v1/audio/transcriptions"
+LIVE = "/v1/realtime"
 DRAWN, REDRAWN = "/v1/images/generations", "/v1/images/edits"
 
 
@@ -95,9 +96,9 @@ def test_an_answer_that_is_taken_has_no_bound() -> None:
 @pytest.mark.parametrize(
     ("plan", "routes"),
     [
-        ("voice_chat", (CHAT, HEARD)),
+        ("voice_chat", (CHAT, HEARD, LIVE)),
         ("orpheus_tiny", (SPEECH,)),
-        ("qwen3_omni", (CHAT, SPEECH)),
+        ("qwen3_omni", (CHAT, SPEECH, LIVE)),
         ("bagel", (CHAT, DRAWN, REDRAWN)),
         ("pi05", ()),
         ("vjepa2", ()),

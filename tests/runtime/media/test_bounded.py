@@ -2,8 +2,6 @@
 
 import asyncio
 import io
-import struct
-import zlib
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from mstarc_runtime.media.images import read_image
 from mstarc_runtime.media.limits import MediaLimits
 from mstarc_runtime.server.media_pool import MediaPool
 from mstarc_runtime.server.sound_formats import wav_header
+from tests.support.bombs import large_gif, silence, wall
 from tests.support.golden import ROOT
 from tests.support.omni_media import write_media
 
@@ -56,19 +55,6 @@ def sound(seconds: float, form: str = "WAV", rate: int = 16000, channels: int = 
     return file.getvalue()
 
 
-def png(width: int, height: int, rows: bytes | None = None) -> bytes:
-    """A picture of one bit a pixel, as small as a file can be for its size."""
-
-    def chunk(name: bytes, data: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        )
-
-    head = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
-    data = zlib.compress(bytes((width + 7) // 8 + 1) * height if rows is None else rows)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
-
-
 def saved(form: str, *pictures: Image.Image) -> bytes:
     file = io.BytesIO()
     pictures[0].save(file, form, save_all=len(pictures) > 1, append_images=pictures[1:])
@@ -93,12 +79,6 @@ def test_what_a_request_brings_is_counted_together(pool: MediaPool) -> None:
     assert code_of(pool.check_picture(picture, left)) == "MS9219"
 
 
-def large_gif() -> bytes:
-    content = bytearray(saved("GIF", Image.new("P", (8, 8))))
-    content[6:10] = struct.pack("<HH", 65535, 65535)
-    return bytes(content)
-
-
 def cut(content: bytes) -> bytes:
     return content[: len(content) // 2]
 
@@ -107,19 +87,12 @@ SOUNDS: list[tuple[str, Callable[[], bytes], str]] = [
     ("nothing", lambda: b"", "MS9202"),
     ("text", lambda: b"hello" * 100, "MS9202"),
     ("too long", lambda: sound(3.0), "MS9219"),
-    ("hours of silence in a few bytes", lambda: flac_of_zeros(3600), "MS9219"),
+    ("hours of silence in a few bytes", lambda: silence(3600), "MS9219"),
     ("no samples", lambda: wav_header(16000, 0), "MS9203"),
     ("a rate of nothing", lambda: wav_header(0, 100) + bytes(200), "MS9202"),
     ("a rate with nothing in common", lambda: sound(1.0, rate=44101), "MS9202"),
     ("one hertz", lambda: wav_header(1, 5000) + bytes(10000), "MS9219"),
 ]
-
-
-def flac_of_zeros(seconds: int) -> bytes:
-    file = io.BytesIO()
-    soundfile.write(file, np.zeros(seconds * 8000, np.int16), 8000, format="FLAC")
-    assert len(file.getvalue()) < 1_000_000
-    return file.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -141,9 +114,9 @@ def test_a_head_that_promises_more_than_there_is_is_not_believed(pool: MediaPool
 PICTURES: list[tuple[str, Callable[[], bytes], str]] = [
     ("nothing", lambda: b"", "MS9206"),
     ("text", lambda: b"hello" * 100, "MS9206"),
-    ("a white wall", lambda: png(20_000, 20_000), "MS9219"),
-    ("a wall that says it is larger than any", lambda: png(2**31 - 1, 2**31 - 1, b""), "MS9219"),
-    ("less than it says", lambda: png(1000, 1000, b"\0" * 9), "MS9206"),
+    ("a white wall", lambda: wall(20_000, 20_000), "MS9219"),
+    ("a wall that says it is larger than any", lambda: wall(2**31 - 1, 2**31 - 1, b""), "MS9219"),
+    ("less than it says", lambda: wall(1000, 1000, b"\0" * 9), "MS9206"),
     ("half a photograph", lambda: cut(saved("JPEG", Image.new("RGB", (640, 480)))), "MS9206"),
     (
         "a program for a printer",
@@ -161,27 +134,27 @@ def test_a_bad_picture_is_refused(pool: MediaPool, make: Callable[[], bytes], co
     content = make()
     assert len(content) < 100_000
     assert code_of(pool.check_picture(content, pool.allowance())) == code
-    run(pool.check_picture(png(64, 64), pool.allowance()))
+    run(pool.check_picture(wall(64, 64), pool.allowance()))
 
 
 def test_a_file_that_takes_too_much_memory_or_time_is_ended(pool: MediaPool) -> None:
     """What its size allows may still be dear: with less to spend the same files are refused."""
     poor = MediaPool(MediaLimits(picture_pixels=400_000_000, memory_bytes=50_000_000, cpu_s=1), 1)
     try:
-        assert code_of(poor.check_picture(png(12_000, 12_000), poor.allowance())) == "MS9220"
-        run(poor.check_picture(png(64, 64), poor.allowance()))
+        assert code_of(poor.check_picture(wall(12_000, 12_000), poor.allowance())) == "MS9220"
+        run(poor.check_picture(wall(64, 64), poor.allowance()))
     finally:
         poor.close()
 
 
 def test_a_reader_that_dies_is_replaced(pool: MediaPool) -> None:
-    run(pool.check_picture(png(64, 64), pool.allowance()))
+    run(pool.check_picture(wall(64, 64), pool.allowance()))
     before = pool.started
     (reader,) = pool._idle
     reader._process.kill()
     reader._process.wait()
-    assert code_of(pool.check_picture(png(64, 64), pool.allowance())) == "MS9220"
-    run(pool.check_picture(png(64, 64), pool.allowance()))
+    assert code_of(pool.check_picture(wall(64, 64), pool.allowance())) == "MS9220"
+    run(pool.check_picture(wall(64, 64), pool.allowance()))
     assert pool.started == before + 1
 
 
