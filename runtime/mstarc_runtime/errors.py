@@ -69,7 +69,10 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
     ),
     CatalogueRow(code="MS9016", name="not-capturable", summary="a region can't be a CUDA graph"),
     CatalogueRow(
-        code="MS9017", name="telemetry-missing", summary="traces need packages that are not there"
+        code="MS9017", name="bad-keys-file", summary="a file of API keys can't be understood"
+    ),
+    CatalogueRow(
+        code="MS9018", name="telemetry-missing", summary="traces need packages that are not there"
     ),
     CatalogueRow(
         code="MS9101", name="unknown-weights", summary="no source has this name for weights"

@@ -46,7 +46,7 @@ class Server:
         self._is_silent = False
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
-        address = self.wait_for(r"listening on (http://\S+)")
+        address = self.wait_for(r"listening on (http://[^\s\"]+)")
         self.http = httpx.Client(base_url=address, timeout=60)
         self.address = address
 

@@ -83,7 +83,8 @@ class Log:
         if failures:
             fields["code"] = failures[0].code
         is_ours = call.status >= 500 or bool(failures)
-        self.say(_line(fields), "request", "warning" if is_ours else "info", **fields)
+        text = f"{call.method} {call.path}" if self.as_json else _line(fields)
+        self.say(text, "request", "warning" if is_ours else "info", **fields)
 
     def crash(self, call: Call, error: Exception) -> None:
         """A mistake of ours while a call was answered."""

@@ -56,14 +56,14 @@ class NoTracing:
 def tracing_to(target: str | None, model: str) -> Tracing:
     """Where `--traces` says: nowhere, an OTLP collector's address, or a file of JSON lines.
 
-    Fails with MS9003 or MS9017.
+    Fails with MS9003 or MS9018.
     """
     if target is None:
         return NoTracing()
     missing = [name for name in _PACKAGES if not _is_there(name)]
     if missing:
         raise RuntimeFailure(
-            "MS9017",
+            "MS9018",
             "`--traces` needs packages that are not installed",
             notes=[f"not found: {', '.join(missing)}"],
             helps=[f"install them with `{INSTALL}`"],

@@ -66,17 +66,25 @@ def _workers(frame: Frame, rates: Rates) -> Table:
     for worker in frame["workers"]:
         process = worker["process"]
         name = f"{worker['rank']}" + (f", copy {worker['copy']}" if worker["copy"] else "")
-        answers = worker["answers"]
         table.add_row(
             name,
             worker["device"],
-            Text("answers", "green") if answers else Text("silent", "bold red"),
+            _standing(frame, worker),
             f"{rates.steps_per_s.get(process, 0.0):.0f}",
             f"{rates.host_us.get(process, 0.0):.0f}",
             _pages(worker["pages"]),
             _rows(worker["rows"]),
         )
     return table
+
+
+def _standing(frame: Frame, worker: Mapping[str, Any]) -> Text:
+    """Whether it answers. One that is in a long step does not, and is well."""
+    if worker["answers"]:
+        return Text("answers", "green")
+    if frame["state"] == "ready" and frame["requests"]:
+        return Text("busy", "yellow")
+    return Text("silent", "bold red")
 
 
 def _pages(pages: Mapping[str, Mapping[str, int]]) -> str:
