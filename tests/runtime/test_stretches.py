@@ -1,0 +1,196 @@
+"""Several passes at a look of the host: the same bytes, and whoever waits does not wait longer.
+
+Orpheus in tiny with fake captures. Its loop stops at a code that requests draw now and then: rows
+stop within a stretch, and are in the next one, that was launched before anybody knew.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mstarc_runtime.assembly import Extras, RunSettings
+from mstarc_runtime.attention.torch_reference import TorchAttention
+from mstarc_runtime.engine.batch import StepBatch
+from mstarc_runtime.engine.fake import FakeGraphExecutor
+from mstarc_runtime.engine.host import InlinePool
+from mstarc_runtime.launch import LocalRanks, run_until_done
+from mstarc_runtime.loader import load_placement, load_plan
+from mstarc_runtime.request import Asked, prepare
+from mstarc_runtime.scheduler import Group, Station
+from mstarc_runtime.stretches import Stretch, Stretches
+from mstarc_runtime.weights.progress import PlainProgress
+from tests.runtime.plan_folder import seal, write_plan
+from tests.runtime.rig import Collected, nowhere
+
+OFTEN = 301
+"""A code that some of the requests draw before their bound."""
+REQUESTS = [("hello", 44), ("a longer prompt", 30), ("hm", 41), ("four", 20)]
+
+
+@pytest.fixture(scope="module")
+def plan_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_plan("orpheus", tmp_path_factory.mktemp("plan"))
+    machines = folder / "machines.py"
+    lines = [
+        f"EOS = {OFTEN}" if line.startswith("EOS = ") else line
+        for line in machines.read_text().splitlines()
+    ]
+    machines.write_text("\n".join(lines) + "\n")
+    seal(folder)
+    return folder
+
+
+class Speakers:
+    """Ranks of the plan, and requests of them."""
+
+    def __init__(self, folder: Path, stretch: int, *, check: bool = False) -> None:
+        self._plan = load_plan(folder)
+        self.executor = FakeGraphExecutor(check=check)
+        self.ranks = LocalRanks(
+            self._plan,
+            load_placement(self._plan, "cpu"),
+            settings=RunSettings(
+                cache_dir=Path("/nonexistent"), threads=1, deterministic=False, buckets=(4,)
+            ),
+            progress=PlainProgress(nowhere()),
+            make_pool=lambda wake: InlinePool(),
+            extras=Extras(
+                executor=self.executor,
+                attention=lambda cache: TorchAttention(cache, row_by_row=False),
+                stretch=stretch,
+            ),
+        )
+        (self.worker,) = self.ranks.workers
+        self._nothing = self.worker.snapshot()
+
+    def ask(self, seed: int) -> tuple[int, Collected]:
+        prompt, most = REQUESTS[seed]
+        listener = Collected()
+        asked = Asked(inputs={"prompt": prompt}, options={"temperature": 0.9, "max_tokens": most})
+        return self.ranks.conductor.submit(
+            prepare(self._plan, asked, seed=seed), listener
+        ), listener
+
+    def turns(self, count: int) -> None:
+        for _ in range(count):
+            self.ranks.turn()
+
+    def speak(self, seeds: Sequence[int], stagger: int) -> list[bytes]:
+        made = []
+        for seed in seeds:
+            made.append(self.ask(seed)[1])
+            self.turns(stagger)
+        self.finish()
+        assert [listener.events[-1] for listener in made] == ["finished"] * len(made)
+        return [b"".join(listener.values.get("speech", [])) for listener in made]
+
+    def finish(self) -> None:
+        """All requests are over, and nothing of them is left."""
+        run_until_done(self.ranks)
+        self.turns(20)
+        assert self.worker.snapshot() == self._nothing
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """(passes, whether it was launched before a look) of each stretch."""
+    found: list[tuple[int, bool]] = []
+    launch = Stretches._launch
+
+    def noted(self: Stretches, station: Station, group: Group, batch: StepBatch) -> None:
+        found.append((batch.passes, bool(station.away)))
+        launch(self, station, group, batch)
+
+    monkeypatch.setattr(Stretches, "_launch", noted)
+    return found
+
+
+@pytest.fixture
+def _late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device is not done when the host first asks."""
+    asked: set[Stretch] = set()
+
+    def has_come(self: Stretch) -> bool:
+        was_asked = self in asked
+        asked.add(self)
+        return was_asked
+
+    monkeypatch.setattr(Stretch, "has_come", has_come)
+
+
+@pytest.fixture(scope="module")
+def said(plan_folder: Path) -> list[bytes]:
+    sounds = Speakers(plan_folder, 0).speak(range(4), stagger=3)
+    windows = [len(sound) // (4 * 2048) for sound in sounds]
+    most = [max(0, (count - 28) // 7 + 1) for _, count in REQUESTS]
+    assert any(made < could for made, could in zip(windows, most, strict=True)), "somebody stops"
+    assert any(windows)
+    return sounds
+
+
+@pytest.mark.usefixtures("_late")
+@pytest.mark.parametrize(("stretch", "stagger"), [(1, 3), (2, 5), (4, 0), (7, 3)])
+def test_requests_say_the_same(
+    plan_folder: Path, said: list[bytes], stretch: int, stagger: int, launched: list[Any]
+) -> None:
+    speakers = Speakers(plan_folder, stretch)
+    assert speakers.speak(range(4), stagger) == said
+    assert not speakers.executor.eager_runs
+    assert max(passes for passes, _ in launched) == stretch
+    assert any(is_ahead for _, is_ahead in launched)
+
+
+def test_a_body_that_is_captured_with_its_end_does_the_same_again(
+    plan_folder: Path, said: list[bytes]
+) -> None:
+    """Every operation is compared at each replay: nothing depends on the pass."""
+    assert Speakers(plan_folder, 3, check=True).speak(range(2), stagger=0) == said[:2]
+
+
+def test_a_stretch_ends_where_the_first_chunk_is_whole(
+    plan_folder: Path, launched: list[tuple[int, bool]]
+) -> None:
+    speakers = Speakers(plan_folder, 4)
+    _, listener = speakers.ask(2)
+    while not listener.events:
+        speakers.turns(1)
+    # The prompt's step sends one code, so 27 passes are behind the first window; it was not made
+    # to wait for others.
+    assert sum(passes for passes, _ in launched[:7]) == 27
+    assert len(launched) <= 8
+    speakers.finish()
+
+
+def test_the_host_looks_at_each_pass_while_a_request_is_on_its_way(
+    plan_folder: Path, launched: list[tuple[int, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speakers = Speakers(plan_folder, 4)
+    speakers.ask(0)
+    speakers.turns(6)
+    assert launched[-1][0] > 1
+    station = next(s for s in speakers.worker.scheduler.stations if s.step.name.endswith("encode"))
+    station.running.add(3)  # as if its host code took long
+    speakers.turns(4)
+    launched.clear()
+    speakers.turns(4)
+    assert {passes for passes, _ in launched} == {1}
+    station.running.clear()
+    speakers.finish()
+
+
+@pytest.mark.usefixtures("_late")
+@pytest.mark.parametrize("turns", range(5, 14, 2))
+def test_a_request_that_is_cancelled_leaves_nothing(
+    plan_folder: Path, said: list[bytes], turns: int
+) -> None:
+    speakers = Speakers(plan_folder, 4)
+    number, gone = speakers.ask(0)
+    _, victim = speakers.ask(2)
+    speakers.turns(turns)
+    speakers.ranks.conductor.cancel(number)
+    speakers.turns(3)
+    assert gone.events[-1] == "cancelled", "within a look"
+    speakers.finish()
+    assert b"".join(victim.values["speech"]) == said[2]
