@@ -2,11 +2,12 @@
 
 Random weights are written once, in the layout of the public checkpoints, and both read them. Each
 server is started, timed until it is ready, put under the same closed waves by `mstarc bench`, and
-ended before the other begins; then the ratios are printed. README.md beside this says what is
-changed in the peer and why.
+ended before the other begins; then the ratios are printed. With `--vox` so is `vox-serve` 0.1.0, if
+it starts. README.md beside this says what is changed in the peers and why.
 
     python benchmarks/peers/orpheus.py --peer-site SITE --work build/peers \\
-        [--batches 1 4 16] [--tokens 420] [--seconds 15] [--serve] [--as-shipped] [--out FILE]
+        [--batches 1 4 16] [--tokens 420] [--seconds 15] [--serve] [--vox] [--as-shipped]
+        [--out FILE]
 """
 
 import argparse
@@ -14,24 +15,19 @@ import importlib.util
 import json
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import vox
 from orpheus_checkpoint import write_codec, write_lm
+from serving import ask_for_speech, end_of, free_port, server
 
 ROOT = Path(__file__).parents[2]
 PEER = "mstar-ai 0.2.1"
-READY_POLL_S = 0.5
-READY_LIMIT_S = 1200.0
-STOP_S = 20.0
 PAGES = 1024  # of 128 tokens each
 TUNED, UNTUNED = 'mode="max-autotune-no-cudagraphs"', 'mode="default"'
 
@@ -121,66 +117,6 @@ def snac_class(site: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.SNAC
-
-
-# Servers
-
-
-@contextmanager
-def server(
-    command: Sequence[str], *, environment: Mapping[str, str], ready_url: str, log: Path
-) -> Iterator[float]:
-    """A server, ready: how many seconds that took. Afterwards it and its children are gone.
-
-    Raises RuntimeError if it ends or is not ready in time, with the end of its log.
-    """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    begun = time.monotonic()
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            command,
-            env={**os.environ, **environment},
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        while not is_ready(ready_url):
-            if process.poll() is not None:
-                raise RuntimeError(f"{command[0]} ended: {_end_of(log)}")
-            if time.monotonic() - begun > READY_LIMIT_S:
-                raise RuntimeError(f"not ready after {READY_LIMIT_S:.0f} s: {_end_of(log)}")
-            time.sleep(READY_POLL_S)
-        yield time.monotonic() - begun
-    finally:
-        for number, wait_s in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
-            # Its children are in its group even when it has ended itself.
-            try:
-                os.killpg(process.pid, number)
-            except ProcessLookupError:
-                break
-            try:
-                process.wait(wait_s)
-            except subprocess.TimeoutExpired:
-                continue
-
-
-def is_ready(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2.0) as response:
-            return int(response.status) == 200
-    except OSError:
-        return False
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-def _end_of(log: Path) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-20:])
 
 
 # Measuring
@@ -276,6 +212,42 @@ def measure_peer(
     return found
 
 
+def measure_vox(asked: argparse.Namespace, work: Path) -> dict[str, Any] | None:
+    """What it made of the loads; nothing where it did not start, and then it is said why."""
+    site, home, port = work / "vox_site", work / "hub", free_port()
+    site.mkdir(exist_ok=True)
+    (site / "sitecustomize.py").write_text(vox.site_text(), encoding="utf-8")
+    vox.write_hub(home, {vox.MODEL: work / "lm", "hubertsiuzdak/snac_24khz": work / "codec"})
+    paths = [str(site), str(asked.peer_site.absolute()), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "HF_HOME": str(home),
+        "HF_HUB_OFFLINE": "1",
+    }
+    url = f"http://127.0.0.1:{port}"
+    try:
+        with (
+            server(
+                vox.command(sys.executable, port, asked.batches, asked.tokens),
+                environment=environment,
+                ready_url=f"{url}/health",
+                log=work / "vox.log",
+            ) as ready_s,
+            vox.door(url) as door,
+        ):
+            # It says that it is healthy before it has read its weights.
+            begun = time.monotonic()
+            ask_for_speech(door, whole=True)
+            ready_s += time.monotonic() - begun
+            target = {"name": vox.NAME, "url": door, "model": vox.MODEL}
+            found = bench(job(target, {}, asked, work / "vox.json"))
+    except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+        print(f"{vox.NAME} does not serve here: {error}\n{end_of(work / 'vox.log')}")
+        return None
+    found["targets"][0]["facts"] |= {"ready_s": ready_s, "start_s": {}}
+    return found
+
+
 def measure_ours(asked: argparse.Namespace, work: Path) -> dict[str, Any]:
     plan = compile_plan(work, asked.placement)
     options = {"max_tokens": asked.tokens, "temperature": 0.6}
@@ -305,6 +277,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=15.0, help="in which waves begin")
     parser.add_argument("--placement", default="1xH200")
     parser.add_argument("--serve", action="store_true", help="ours over HTTP as well")
+    parser.add_argument("--vox", action="store_true", help="vox-serve 0.1.0 as well")
     parser.add_argument("--as-shipped", action="store_true", help="change nothing in the peer")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--svg", type=Path)
@@ -327,6 +300,9 @@ def main() -> int:
         paths.insert(1, str(work / "peer"))
     pythonpath = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
     results = [measure_peer(asked, work, pythonpath, config), measure_ours(asked, work)]
+    if asked.vox and (other := measure_vox(asked, work)) is not None:
+        results.append(other)
+        changed += vox.CHANGES
     found = together(results, changed)
 
     from mstarc_runtime.bench.picture import picture_of

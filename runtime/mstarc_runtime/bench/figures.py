@@ -71,6 +71,21 @@ def is_good(record: Record, slo: Mapping[str, float]) -> bool:
     return True
 
 
+def in_short(figures: Mapping[str, Any]) -> str:
+    """A load's figures as one line, for whoever waits for the rest."""
+    parts = [f"{figures['requests']} requests"]
+    if figures["sound_s_per_s"]:
+        parts.append(f"{figures['sound_s_per_s']:.4g} audio-s/s")
+    elif figures["requests_per_s"]:
+        parts.append(f"{figures['requests_per_s']:.4g} a second")
+    if figures["rtf"]:
+        parts.append(f"RTF {figures['rtf']['p50']:.3g}")
+    for name, what in (("first_sound_s", "first sound"), ("first_text_s", "first text")):
+        if figures[name]:
+            parts.append(f"{what} {figures[name]['p50'] * 1000:.4g} ms")
+    return ", ".join(parts)
+
+
 def quantiles(values: Sequence[float | None]) -> dict[str, float] | None:
     """p50, p90, p99 and the greatest of those that are there; none of none."""
     found = sorted(value for value in values if value is not None)

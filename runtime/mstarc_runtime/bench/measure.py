@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mstarc_runtime.bench.ending import end_once
+from mstarc_runtime.bench.figures import figures_of, in_short
 from mstarc_runtime.bench.job import Job, Target, job_of
 from mstarc_runtime.bench.load import Service, run_load
 from mstarc_runtime.errors import RuntimeFailure, render
@@ -125,7 +126,7 @@ def _run_loads(
         )
         counted = passes() - before[0]
         failed = [record.error for record in records if record.error]
-        say(f"{load}: {len(records)} requests")
+        say(f"{load}: {in_short(figures_of(records, slo={}, counted_tokens=counted))}")
         for error in failed[:1]:
             say(f"  {len(failed)} failed, the first with {error}")
         found.append({"records": [r.to_json() for r in records], "tokens": counted or None})

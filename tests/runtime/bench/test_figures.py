@@ -2,7 +2,7 @@
 
 import pytest
 
-from mstarc_runtime.bench.figures import figures_of, is_good
+from mstarc_runtime.bench.figures import figures_of, in_short, is_good
 from mstarc_runtime.bench.record import Record
 
 
@@ -72,3 +72,10 @@ def test_tokens_that_records_count_come_before_others() -> None:
     record = Record(number=0, due_s=0.0, begun_s=0.0, ended_s=1.0, tokens=3)
     assert figures_of([record], slo={}, counted_tokens=100)["tokens"] == 3
     assert figures_of([heard(0.0, (1.0, 1.0))], slo={})["tokens_per_s"] is None
+
+
+def test_a_load_in_short_names_what_it_made() -> None:
+    figures = figures_of([heard(0.0, (0.5, 2.0), (1.0, 2.0))], slo={})
+    said = in_short(figures)
+    assert said == "1 requests, 4 audio-s/s, RTF 0.25, first sound 500 ms"
+    assert in_short(figures_of([], slo={})) == "0 requests"

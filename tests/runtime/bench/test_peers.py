@@ -1,8 +1,12 @@
 """The parts of the comparison with another server that need neither it nor a GPU."""
 
 import json
+import subprocess
 import sys
+import threading
+import urllib.parse
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,7 +41,7 @@ def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     import orpheus
 
     yield orpheus
-    for name in ("orpheus", "orpheus_checkpoint"):
+    for name in ("orpheus", "orpheus_checkpoint", "serving", "vox"):
         sys.modules.pop(name, None)
 
 
@@ -134,13 +138,15 @@ def test_repositories_are_folders_for_the_peer(peers: ModuleType, tmp_path: Path
 
 
 def test_a_server_is_waited_for_and_ended(peers: ModuleType, tmp_path: Path) -> None:
+    from serving import is_ready
+
     port = peers.free_port()
     command = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"]
     url = f"http://127.0.0.1:{port}/"
     with peers.server(command, environment={}, ready_url=url, log=tmp_path / "log") as ready_s:
         assert ready_s > 0
-        assert peers.is_ready(url)
-    assert not peers.is_ready(url)
+        assert is_ready(url)
+    assert not is_ready(url)
 
 
 def test_a_server_that_ends_is_said_with_the_end_of_its_log(
@@ -181,3 +187,47 @@ def test_our_plan_ends_at_no_token(peers: ModuleType, tmp_path: Path) -> None:
     text = peers.sizes_text(tmp_path)
     assert "eos: -1" in text
     assert f"{{source: {tmp_path / 'codec'}}}" in text
+
+
+def test_a_door_asks_the_other_server_in_its_own_way(peers: ModuleType) -> None:
+    asked: list[tuple[str, dict[str, list[str]]]] = []
+
+    class Other(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            asked.append((self.path, urllib.parse.parse_qs(body)))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"sound")
+
+        def log_message(self, *words: Any) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as other:
+        thread = threading.Thread(target=other.serve_forever, daemon=True)
+        thread.start()
+        with peers.vox.door(f"http://127.0.0.1:{other.server_address[1]}") as url:
+            peers.ask_for_speech(url, whole=True)
+        other.shutdown()
+        thread.join()
+    form = {"text": ["a word and another one"], "streaming": ["true"]}
+    assert asked == [("/generate", form)]
+
+
+def test_a_hub_has_folders_for_repositories(peers: ModuleType, tmp_path: Path) -> None:
+    folder = tmp_path / "lm"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    for _ in range(2):
+        peers.vox.write_hub(tmp_path / "home", {"a/b": folder})
+    snapshots = tmp_path / "home" / "hub" / "models--a--b" / "snapshots"
+    (found,) = snapshots.iterdir()
+    assert found.name == (snapshots.parent / "refs" / "main").read_text()
+    assert (found / "config.json").read_text() == "{}"
+
+
+def test_modules_that_are_not_installed_are_empty_ones(peers: ModuleType) -> None:
+    program = peers.vox.SITE.format(names=("no_such", "no_such.part", "json"))
+    program += "import json, no_such.part\nfrom no_such.part import Anything\nprint(json.dumps(1))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.strip() == b"1"
