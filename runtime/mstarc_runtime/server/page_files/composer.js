@@ -125,6 +125,9 @@ class Numbers extends Text {
     }
   }
 
+  /* Numbers are given again and again, with small changes. */
+  clear() {}
+
   shown() {
     const text = this.area.value;
     return [{ kind: "text", text: `${this.name}: ${text.slice(0, 80)}${text.length > 80 ? "…" : ""}` }];
@@ -213,7 +216,9 @@ class Files extends Field {
     return this.files.map(({ kind, url, file }) => ({ kind, url, name: file.name }));
   }
 
+  /* A recording is asked once; a picture or a film may be asked about again. */
   clear() {
+    if (!this.kinds.includes("audio") && this.most === 1) return;
     this.files = [];
     this.draw();
   }

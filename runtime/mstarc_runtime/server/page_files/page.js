@@ -143,7 +143,10 @@ $("key-button").addEventListener("click", () => askForKey());
 // What runs
 
 const numberOf = new Map();
-const states = { ready: "ready", starting: "loading", draining: "ending", lost: "a worker is lost", ended: "ended" };
+const states = {
+  ready: "ready", starting: "loading", restarting: "a worker is started again", draining: "ending",
+  lost: "a worker is lost", ended: "ended",
+};
 
 function show(frame, ranks) {
   for (const request of frame.requests) {
