@@ -5,9 +5,9 @@ device's work, elsewhere it is what the host waited for. Beside it, how many req
 and how long host code took in its pool.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from mstarc_runtime.engine.batch import StepBatch
@@ -23,57 +23,63 @@ if TYPE_CHECKING:
 class StepCost:
     """Of one step, since the start. `sizes` counts its runs by the requests in them."""
 
-    runs: int = 0
-    requests: int = 0
     host_ns: int = 0
     job_ns: int = 0
     sizes: dict[int, int] = field(default_factory=dict)
 
+    @property
+    def runs(self) -> int:
+        return sum(self.sizes.values())
+
+    @property
+    def requests(self) -> int:
+        """In all of its runs."""
+        return sum(size * runs for size, runs in self.sizes.items())
+
 
 class StepCosts:
-    """The costs of one rank, by step id. `is_device_here`: a launch is the device's work."""
+    """The costs of one rank, by step id. `is_device_here`: a launch is the device's work.
+
+    Called several times a step: it does as little as it can.
+    """
+
+    __slots__ = ("_away_ns", "_begun", "_is_device_here", "by_step")
 
     def __init__(self, *, is_device_here: bool) -> None:
         self.by_step: dict[int, StepCost] = {}
         self._is_device_here = is_device_here
-        self._away_ns = self._away_before = 0
-        self._begun = 0
+        self._begun = self._away_ns = 0
 
     def begin(self) -> None:
         """A turn begins."""
-        self._away_before = self._away_ns
-        self._begun = time.perf_counter_ns()
+        self._away_ns = 0
+        self._begun = perf_counter_ns()
 
     def end(self, step: int) -> None:
         """The turn that ran a step is over."""
-        spent = time.perf_counter_ns() - self._begun - (self._away_ns - self._away_before)
+        spent = perf_counter_ns() - self._begun - self._away_ns
         self._of(step).host_ns += spent
 
     def launch(self, executor: Executor, rank: Rank, batch: StepBatch) -> None:
         """Runs a batch."""
-        cost = self._of(batch.step.id)
-        cost.runs += 1
-        size = batch.size
-        cost.requests += size
-        cost.sizes[size] = cost.sizes.get(size, 0) + 1
+        sizes, size = self._of(batch.step.id).sizes, batch.size
+        sizes[size] = sizes.get(size, 0) + 1
         if not self._is_device_here:
             executor.run(rank, batch)
             return
-        begun = time.perf_counter_ns()
+        begun = perf_counter_ns()
         executor.run(rank, batch)
-        self._away_ns += time.perf_counter_ns() - begun
+        self._away_ns += perf_counter_ns() - begun
 
     def wait(self, wait: Callable[[], object]) -> None:
         """Waits for the device."""
-        begun = time.perf_counter_ns()
+        begun = perf_counter_ns()
         wait()
-        self._away_ns += time.perf_counter_ns() - begun
+        self._away_ns += perf_counter_ns() - begun
 
     def job(self, step: int, spent_ns: int) -> None:
         """Host code of one request has ended."""
         cost = self._of(step)
-        cost.runs += 1
-        cost.requests += 1
         cost.sizes[1] = cost.sizes.get(1, 0) + 1
         cost.job_ns += spent_ns
 
