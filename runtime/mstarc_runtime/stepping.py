@@ -72,8 +72,10 @@ class Stepper:
         group.become(np.array(kept, dtype=np.int64))
         if not kept and group in station.groups:
             station.groups.remove(group)
+        router = self._worker.router
         for slot in leaves:
-            self._worker.router.route(slot, station.step.then.otherwise)
+            router.leave_step(slot, station.step)
+            router.route(slot, station.step.then.otherwise)
 
     # Steps that run once
 
