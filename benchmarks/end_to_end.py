@@ -15,7 +15,6 @@ of them. The JSON has what `mstarc bench` found in each.
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -24,25 +23,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from peers.serving import ask_for_speech, end_group, free_port, server
+from peers.serving import ask_for_speech, end_on_signals, free_port, run, server
 
 PARTS = ("cold", "warm", "http")
 
 
 def mstarc(*words: object) -> list[str]:
     return [sys.executable, "-m", "mstarc", *map(str, words)]
-
-
-def run(command: Sequence[str], *, limit_s: float, environment: dict[str, str]) -> int | None:
-    """The exit status; none, and none of its processes left, where it took too long."""
-    with subprocess.Popen(
-        command, env={**os.environ, **environment}, start_new_session=True
-    ) as process:
-        try:
-            return process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            end_group(process)
-            return None
 
 
 class Measurement:
@@ -135,6 +122,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
+    end_on_signals()
     asked = parse()
     made = Measurement(asked)
     made.work.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ from typing import Any
 
 import vox
 from orpheus_checkpoint import write_codec, write_lm
-from serving import ask_for_speech, end_of, free_port, server
+from serving import ask_for_speech, end_of, end_on_signals, free_port, run, server
 
 ROOT = Path(__file__).parents[2]
 PEER = "mstar-ai 0.2.1"
@@ -141,15 +141,15 @@ def job(
 
 
 def bench(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of a job. Raises CalledProcessError if it could not be done."""
-    done = subprocess.run(
+    """The result of a job. Raises RuntimeError if it could not be done."""
+    status = run(
         [sys.executable, "-m", "mstarc_runtime.bench"],
-        input=json.dumps(content).encode(),
-        stdout=subprocess.DEVNULL,
-        check=False,
+        environment={},
+        given=json.dumps(content).encode(),
+        quiet=True,
     )
-    if done.returncode not in (0, 1):
-        raise subprocess.CalledProcessError(done.returncode, "mstarc bench")
+    if status not in (0, 1):
+        raise RuntimeError(f"`mstarc bench` ended with exit status {status}")
     found: dict[str, Any] = json.loads(Path(content["out"]).read_text())
     return found
 
@@ -241,7 +241,7 @@ def measure_vox(asked: argparse.Namespace, work: Path) -> dict[str, Any] | None:
             ready_s += time.monotonic() - begun
             target = {"name": vox.NAME, "url": door, "model": vox.MODEL}
             found = bench(job(target, {}, asked, work / "vox.json"))
-    except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+    except (OSError, RuntimeError) as error:
         print(f"{vox.NAME} does not serve here: {error}\n{end_of(work / 'vox.log')}")
         return None
     found["targets"][0]["facts"] |= {"ready_s": ready_s, "start_s": {}}
@@ -285,6 +285,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
+    end_on_signals()
     asked = parse()
     work = asked.work.absolute()
     work.mkdir(parents=True, exist_ok=True)

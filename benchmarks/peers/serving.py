@@ -54,6 +54,40 @@ def server(
         end_group(process)
 
 
+def run(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    limit_s: float | None = None,
+    given: bytes = b"",
+    quiet: bool = False,
+) -> int | None:
+    """The exit status; none where it took too long. None of its processes is left."""
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL if quiet else None,
+        start_new_session=True,
+    )
+    try:
+        process.communicate(given, limit_s)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        end_group(process)
+    return process.returncode
+
+
+def end_on_signals() -> None:
+    """Whoever ends this process ends what it has begun."""
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+
+
 def end_group(process: "subprocess.Popen[bytes]") -> None:
     """Ends a process that began a session, and its children, even where it has ended itself."""
     for number in (signal.SIGTERM, signal.SIGKILL):
