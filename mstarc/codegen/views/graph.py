@@ -225,7 +225,7 @@ class _Painter:
         middle = x + width / 2
         self.text(middle, y + 19, f"{cell.call.node}.{cell.call.op}", "op", "middle")
         self.text(middle, y + 35, cell.engine.replace("_", " "), "engine", "middle")
-        tags = [f"{name} ▸" for name in cell.inputs]
+        tags = [f"{name} ▸" for name in dict.fromkeys(cell.inputs)]
         tags += [f"▸ {name}" for name in dict.fromkeys(cell.outputs)]
         if tags:
             lower = 8 if cell.step.region is not None else 0
