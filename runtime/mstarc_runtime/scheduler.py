@@ -25,10 +25,11 @@ EMPTY: Slots = np.zeros(0, dtype=np.int64)
 
 @dataclass(slots=True, kw_only=True)
 class Reading:
-    """How far a prompt of `total` rows has been read."""
+    """How far a prompt of `total` rows has been read; `digests` of what it may share with others."""
 
     total: int
     read: int = 0
+    digests: list[bytes] = field(default_factory=list)
 
     @property
     def left(self) -> int:

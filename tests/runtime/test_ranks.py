@@ -1,6 +1,7 @@
 """Several ranks: streams between them, machines that move, cancellation anywhere."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -25,6 +26,8 @@ from mstarc_runtime.plan_api import (
     Pieces,
     Policy,
     Rank,
+    Sampler,
+    Step,
     Weights,
 )
 from mstarc_schedule.batching import BatchPolicy
@@ -81,6 +84,7 @@ class Left(Rank):
 
     rank = 0
     pages = 32
+    samplers: tuple[Sampler, ...] = ()
 
     def build(self, b: Builder) -> None:
         self.host = b.host("host", impl="test:Host", weights=Weights(source=""))
@@ -95,7 +99,7 @@ class Left(Rank):
             cross={},
             masks={},
             writes={"prefill": "main", "step": "main"},
-            samplers=(),
+            samplers=self.samplers,
             op_sampler={},
             pages=self.pages,
             page_tokens=4,
@@ -193,9 +197,7 @@ LEFT = (
         nodes=("lm",),
         rows="packed",
         sends=(("codes", 1),),
-        pieces=Pieces(
-            run=Left.start_piece, of=("ids",), node="lm", context="main", op="prefill", shared=True
-        ),
+        pieces=Pieces(run=Left.start_piece, of=("ids",), node="lm", context="main", op="prefill"),
     ),
     device(
         2,
@@ -230,12 +232,30 @@ RIGHT = (
     ),
     DoneStep(id=13, machine="listen"),
 )
+
+
+def shared(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps, those that read prompts sharing their pages."""
+    return tuple(
+        replace(step, pieces=replace(step.pieces, shared=True))
+        if isinstance(step, DeviceStep) and step.pieces is not None
+        else step
+        for step in steps
+    )
+
+
 MACHINES = {"speak": (0, 0), "walk": (0, 4), "listen": (1, 12)}
 
 
-def make_rig(slots: int = 4, policy: BatchPolicy | None = None, left: type[Left] = Left) -> Rig:
+def make_rig(
+    slots: int = 4,
+    policy: BatchPolicy | None = None,
+    left: type[Left] = Left,
+    *,
+    is_shared: bool = False,
+) -> Rig:
     return Rig(
-        [(left, LEFT), (Right, RIGHT)],
+        [(left, shared(LEFT) if is_shared else LEFT), (Right, RIGHT)],
         machines=MACHINES,
         models={"test:Host": Host, "test:Adder": Adder},
         outputs={"tokens": "i64", "windows": "i64[4]", "sums": "i64", "walked": "i64"},

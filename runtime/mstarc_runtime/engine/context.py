@@ -340,6 +340,8 @@ class PackedContext(_CacheContext):
         super().__init__(cache=cache, backend=backend, samplers=samplers, batch=slots.size)
         # Whether the rows are those of prompts that go on after them: nothing is drawn then.
         self.is_partial = False
+        # What samplers were told of the rows: an id each.
+        self.observed: list[tuple[str, Tensor]] = []
         self.rows: PackedRows = cache.packed_rows(
             slots, counts, context, keys=keys, keep=keep, span=span
         )
@@ -349,6 +351,10 @@ class PackedContext(_CacheContext):
         self.last_rows = mirror.last_rows
         self._slots = mirror.slots
         self._row_slots = mirror.row_slots
+
+    def observe(self, ids: Tensor, *, sampler: str = "default") -> None:
+        self.observed.append((sampler, ids))
+        super().observe(ids, sampler=sampler)
 
     def sample(self, logits: Tensor, *, sampler: str = "default") -> Tensor:
         if self.is_partial:

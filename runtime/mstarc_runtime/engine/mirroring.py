@@ -68,6 +68,9 @@ class MirroredBatch:
     old: int
     growth: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     contexts: dict[Any, Any] = field(default_factory=dict)
+    step_contexts: dict[Any, Any] = field(default_factory=dict)
+    # A call is told before each pass: none follows another without.
+    passes: int = 1
     moves_contexts: bool = False
 
     @property

@@ -6,7 +6,9 @@ The last row of everything on the device belongs to padding.
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mstarc_runtime.engine.batch import StepBatch
@@ -116,6 +118,13 @@ class Values:
         made = torch.as_tensor(item).to(self._device)
         self._items[slot] = made
         return made
+
+    def on_host(self, slot: int) -> NDArray[np.generic] | None:
+        """The value where host code has made it and no device has it yet, or shares its memory."""
+        item = self._items[slot]
+        if isinstance(item, Tensor):
+            return item.numpy() if item.device.type == "cpu" else None
+        return np.asarray(item)
 
     def shape(self, slot: int) -> tuple[int, ...]:
         return tuple(self.tensor(slot).shape)

@@ -23,7 +23,10 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSnapshot:
-    """What a cache holds at one moment; equal snapshots before and after mean no leak."""
+    """What requests hold at one moment; equal snapshots before and after mean no leak.
+
+    Pages that an index of prompts keeps and no context uses count as free.
+    """
 
     free_pages: int
     used_pages: int
@@ -135,6 +138,15 @@ class PageTables:
         self.page_counts[target] = count
         self.state[:, target] = self.state[:, source]
 
+    def adopt(self, key: int, pages: Pages) -> None:
+        """Makes an empty context hold full pages of others, which it only reads."""
+        assert not self.page_counts[key], f"context {key} holds pages already"
+        self.version += 1
+        self.allocator.retain(pages)
+        self.table[key, : pages.size] = pages
+        self.page_counts[key] = pages.size
+        self.state[:, key] = pages.size * self.layout.page_size
+
     def held_by(self, keys: Keys) -> TakenOut:
         """What `put_back` needs to make contexts hold again what they hold now."""
         size = self.layout.page_size
@@ -172,10 +184,10 @@ class PageTables:
 
     def snapshot(self) -> CacheSnapshot:
         """Counts of everything that is held."""
-        free = self.allocator.free_count
+        held = self.allocator.held_count
         return CacheSnapshot(
-            free_pages=free,
-            used_pages=self.layout.pages - free,
+            free_pages=self.layout.pages - held,
+            used_pages=held,
             shared_pages=self.allocator.shared_count,
             rows=int(self.lengths.sum()),
             contexts_in_use=int(np.count_nonzero(self.page_counts)),

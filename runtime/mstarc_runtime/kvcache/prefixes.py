@@ -1,0 +1,111 @@
+"""Pages of prompts that other requests may use: found by what stands in them.
+
+A *unit* is as many whole pages as prompts are shared by. Its digest is of all tokens up to its end,
+so equal digests mean equal rows, and a prompt's units are found one behind the other. The index
+holds a reference on its pages like a context does, so they outlive the request that wrote them; they
+are full, and nobody writes to a full page. When the pool runs short, units that no context uses are
+given up, the longest unused first: a unit is used whenever one behind it is, so none is left that
+can't be found.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mstarc_runtime.kvcache.pages import PageAllocator, Pages
+
+# Of the pool, what is given up at once: so that a pool which is full of prompts is not searched for
+# each page that a step begins.
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """`seen`: ids that the samplers of these names were told of its rows."""
+
+    pages: Pages
+    seen: tuple[tuple[str, Tensor], ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class PrefixCounts:
+    """Rows of prompts that were looked for and found; units that were kept and given up."""
+
+    asked_rows: int = 0
+    found_rows: int = 0
+    kept: int = 0
+    given_up: int = 0
+
+
+class PrefixIndex:
+    """The units of one pool. A pool with one gives up units before it is out of pages."""
+
+    def __init__(self, allocator: PageAllocator) -> None:
+        self._allocator = allocator
+        allocator.reclaim = self._give_up
+        # The longest unused first.
+        self._units: OrderedDict[bytes, Unit] = OrderedDict()
+        self.counts = PrefixCounts()
+
+    def find(self, digests: Sequence[bytes]) -> list[Unit]:
+        """The units with which a prompt of these digests begins, as many as there are."""
+        found: list[Unit] = []
+        for digest in digests:
+            unit = self._units.get(digest)
+            if unit is None:
+                break
+            found.append(unit)
+        self._use(digests[: len(found)])
+        return found
+
+    def keep(self, digests: Sequence[bytes], unit: Unit) -> None:
+        """Keeps the unit of the last digest; those of the others stand before it."""
+        digest = digests[-1]
+        if digest not in self._units:
+            self._units[digest] = unit
+            self._allocator.keep(unit.pages)
+            self.counts.kept += 1
+        self._use(digests)
+
+    def clear(self) -> None:
+        """Gives up every unit that no context uses."""
+        self._give_up(self._allocator.page_count)
+
+    def _use(self, digests: Sequence[bytes]) -> None:
+        """The first one is the last to go."""
+        for digest in reversed(digests):
+            if digest in self._units:
+                self._units.move_to_end(digest)
+
+    def _give_up(self, pages: int) -> None:
+        """Frees so many pages, if as many lie here unused."""
+        wanted = max(pages, self._allocator.page_count // _AT_ONCE)
+        going: list[bytes] = []
+        for digest, unit in self._units.items():
+            if wanted <= 0:
+                break
+            if self._allocator.is_only_kept(unit.pages):
+                going.append(digest)
+                wanted -= unit.pages.size
+        for digest in going:
+            self._allocator.give_up(self._units.pop(digest).pages)
+        self.counts.given_up += len(going)
+
+
+def digests_of(salt: str, rows: Sequence[NDArray[np.generic]], unit: int) -> list[bytes]:
+    """A digest of each unit of a prompt and of all before it; `rows` are its values, [T, …]."""
+    total = min(value.shape[0] for value in rows) // unit
+    made = hashlib.blake2b(salt.encode(), digest_size=16)
+    for value in rows:
+        made.update(f"{value.dtype}{value.shape[1:]}".encode())
+    digests = []
+    for index in range(total):
+        for value in rows:
+            made.update(np.ascontiguousarray(value[index * unit : (index + 1) * unit]).tobytes())
+        digests.append(made.digest())
+    return digests
