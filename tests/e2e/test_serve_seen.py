@@ -137,6 +137,7 @@ def test_spans_tell_the_path_and_hang_below_the_clients(logging: Server, folder:
     assert mine["voice.listen.sing"]["attributes"]["mstarc.visits"] > 1
     assert mine["request"]["attributes"]["mstarc.tokens"] == 40
     assert mine["request"]["events"][0]["name"] == "first output"
+    assert mine["speak.write.pass"]["end_time"] <= mine["voice.listen.sing"]["end_time"]
     for span in mine.values():
         assert root["start_time"] <= span["start_time"] <= span["end_time"]
 
