@@ -3,11 +3,12 @@
 Before:  device step speak.decode.pass, again until its loop is over: grow lm 1; codes <- token
 After:   the same, in stretches of 4 passes
 
-A pass that is one step, whose calls each have a row a request and stand in a region, needs nothing
-of the host before the next one: its flag says on the device who goes on, and the row behind the
-last one is where it is. So the passes of a stretch are launched one behind the other, and those of
-the next stretch before the host looks. A reader waits for what has landed: a stretch sends no more
-than one chunk brings anew. A step of which the host must know each pass has no stretch.
+A pass that is one step, whose calls have a known number of rows each and stand in a region, needs
+nothing of the host before the next one: its flag says on the device who goes on, and the rows
+behind the last ones are where they are. So the passes of a stretch are launched one behind the
+other, and those of the next stretch before the host looks. A reader waits for what has landed: a
+stretch sends no more than one chunk brings anew. A step of which the host must know each pass has
+no stretch.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,15 +24,15 @@ def stretch_of(
 ) -> int:
     """The passes of a stretch, `most` at most; 0 where the host looks at each pass before the next.
 
-    Pages grow by one row a pass in each context, what is kept has a place of its own on the device,
-    and no pass asks for its number.
+    Contexts grow by as many rows in each pass; what is kept has a place of its own on the device.
     """
     then = step.then
-    if not most or step.region is None or step.rows != "one" or not isinstance(then, LoopTarget):
+    is_static = step.rows in ("one", "fixed")
+    if not most or step.region is None or not is_static or not isinstance(then, LoopTarget):
         return 0
-    if then.kind != "again" or then.first != step.id or step.reads or step.pulls or step.passes:
+    if then.kind != "again" or then.first != step.id or step.reads or step.pulls:
         return 0
-    if not all(_is_one_row(prepared) for prepared in step.prepares):
+    if not all(_is_known(prepared, step) for prepared in step.prepares):
         return 0
     contexts = [(p.node, p.context) for p in step.prepares if isinstance(p, Grow)]
     if len(set(contexts)) < len(contexts) or _on_host((*step.loads, *step.stores), variables):
@@ -41,11 +42,11 @@ def stretch_of(
     return most
 
 
-def _is_one_row(prepared: object) -> bool:
+def _is_known(prepared: object, step: RunStep) -> bool:
+    """Whether each pass has as many rows as the others: then the device moves on."""
     return (
         isinstance(prepared, Grow)
-        and prepared.rows == 1
-        and prepared.kept
+        and (step.rows == "fixed" or (prepared.rows == 1 and prepared.kept))
         and (prepared.of, prepared.count, prepared.advance, prepared.index) == (None,) * 4
     )
 

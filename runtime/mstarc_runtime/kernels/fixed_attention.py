@@ -1,9 +1,9 @@
-"""Attention of as many rows a request over its pages: `q` bf16[B * each, Hq, D] → [B * each, Hq, D].
+"""Attention of as many rows a request over its pages: `q` bf16[B * each, Hq, D] → the same shape.
 
 Keys and values of the rows themselves are in the cache already. A block takes some rows' queries of
 one key-value head and a part of the context. The grid is fixed, so that a captured call needs no
-plan: how many rows a part has is computed from the request's length on the device. The block that
-comes last joins the parts in their order.
+plan: how many rows a part has is computed from the request's length on the device. A second kernel
+joins the parts.
 """
 
 import torch
@@ -22,7 +22,6 @@ def attend_fixed(
     pages,
     lengths,
     partial,
-    arrived,
     out,
     page_stride,
     scale,
@@ -92,23 +91,42 @@ def attend_fixed(
         tl.store(partial + own[:, None] + whole[None, :], seen)
         tl.store(partial + own + D, best)
         tl.store(partial + own + D + 1, total)
-        tl.debug_barrier()
-        if tl.atomic_add(arrived + block, 1, sem="acq_rel") == PARTS - 1:
-            level = tl.full((M,), float("-inf"), dtype=tl.float32)
-            for each in tl.static_range(PARTS):
-                own = ((block * PARTS + each).to(tl.int64) * M + query) * WIDE
-                level = tl.maximum(level, tl.load(partial + own + D, cache_modifier=".cg"))
-            seen = tl.zeros((M, D), dtype=tl.float32)
-            total = tl.zeros((M,), dtype=tl.float32)
-            for each in tl.static_range(PARTS):
-                own = ((block * PARTS + each).to(tl.int64) * M + query) * WIDE
-                fade = tl.exp2(tl.load(partial + own + D, cache_modifier=".cg") - level)
-                total += fade * tl.load(partial + own + D + 1, cache_modifier=".cg")
-                sums = tl.load(partial + own[:, None] + whole[None, :], cache_modifier=".cg")
-                seen += fade[:, None] * sums
-            result = (seen / total[:, None]).to(out.dtype.element_ty)
-            tl.store(to, result, mask=is_query[:, None])
-            tl.store(arrived + block, 0)
+
+
+@triton.jit
+def join_parts(
+    partial,
+    out,
+    EACH: tl.constexpr,
+    HEADS: tl.constexpr,
+    KV_HEADS: tl.constexpr,
+    D: tl.constexpr,
+    PARTS: tl.constexpr,
+    SLOTS: tl.constexpr,
+    TILES: tl.constexpr,
+    M: tl.constexpr,
+):
+    """One query of one block, of all parts."""
+    block = tl.program_id(0)
+    query = tl.program_id(1)
+    GROUP: tl.constexpr = HEADS // KV_HEADS
+    WIDE: tl.constexpr = D + 2
+    number = block % TILES * M + query
+    row = number // GROUP
+    if row < EACH:
+        head = block // TILES % KV_HEADS
+        request = block // TILES // KV_HEADS
+        part = tl.arange(0, SLOTS)
+        whole = tl.arange(0, D)
+        own = ((block * PARTS + part).to(tl.int64) * M + query) * WIDE
+        there = part < PARTS
+        best = tl.load(partial + own + D, mask=there, other=float("-inf"))
+        fade = tl.exp2(best - tl.max(best, axis=0))
+        total = tl.sum(fade * tl.load(partial + own + D + 1, mask=there, other=0.0), axis=0)
+        sums = tl.load(partial + own[:, None] + whole[None, :], mask=there[:, None], other=0.0)
+        seen = tl.sum(fade[:, None] * sums, axis=0) / total
+        at = ((request * EACH + row) * HEADS + head * GROUP + number % GROUP).to(tl.int64) * D
+        tl.store(out + at + whole, seen.to(out.dtype.element_ty))
 
 
 _BLOCKS = 264
@@ -144,7 +162,7 @@ class FixedRowsAttention:
             dtype=torch.float32,
             device=device,
         )
-        self._arrived = torch.zeros(blocks, dtype=torch.int32, device=device)
+        self._blocks = blocks
 
     def __call__(
         self,
@@ -166,7 +184,6 @@ class FixedRowsAttention:
             pages,
             lengths,
             self._partial,
-            self._arrived,
             out,
             pages.stride(0),
             scale,
@@ -182,4 +199,18 @@ class FixedRowsAttention:
             STAGES=2 if self._head_dim > 128 else 3,
             num_warps=8 if self._head_dim > 128 else 4,
         )
+        if self._parts > 1:
+            join_parts[(self._blocks, self._rows)](
+                self._partial,
+                out,
+                EACH=self._each,
+                HEADS=self._heads,
+                KV_HEADS=self._kv_heads,
+                D=self._head_dim,
+                PARTS=self._parts,
+                SLOTS=triton.next_power_of_2(self._parts),
+                TILES=self._tiles,
+                M=self._rows,
+                num_warps=2,
+            )
         return out

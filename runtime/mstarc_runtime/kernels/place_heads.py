@@ -110,8 +110,7 @@ def place(
     `keys`, `values` are one layer's [pages, page, Hkv, D]. Rows go to `rows` i64[R] of the pool, or
     `each` a request behind those in `pages` i32[B, n], of `lengths` i32[B] with these rows.
     """
-    _, page_size, kv_heads, width = keys.shape
-    first = parts[0]
+    width, first = keys.shape[-1], parts[0]
     total = sum(part.qkv.shape[0] for part in parts)
     q = torch.empty((total, first.count, width), dtype=first.qkv.dtype, device=keys.device)
     for heads in parts:

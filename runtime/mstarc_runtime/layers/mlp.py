@@ -4,9 +4,9 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from mstarc_runtime.layers.parallel import ColumnLinear, RowLinear
+from mstarc_runtime.layers.rowwise import gated
 from mstarc_runtime.layers.shard import WHOLE, Shard
 
 
@@ -33,8 +33,7 @@ class GatedMLP(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        gate, up = self.gate_up(x).chunk(2, dim=-1)
-        return self.down(functional.silu(gate) * up)
+        return self.down(gated(self.gate_up(x), "silu"))
 
     def __call__(self, x: Tensor) -> Tensor:
         return cast(Tensor, super().__call__(x))

@@ -24,7 +24,7 @@ from mstarc_runtime.layers.parallel import HeadLinear, ShardedEmbedding
 from mstarc_runtime.layers.rope import Rope, RopeSettings
 from mstarc_runtime.layers.shard import WHOLE, Shard
 from mstarc_runtime.models.bagel.embeddings import LATENT_NAMES, LatentEmbedding
-from mstarc_runtime.models.bagel.expert import Expert, Turns, expert_names
+from mstarc_runtime.models.bagel.expert import Expert, Rows, Turns, expert_names, whole
 
 _VISION_START = 151652
 _VISION_END = 151653
@@ -83,24 +83,25 @@ class Layer(nn.Module):
         self.words = Expert(config, rope, shard=shard, dtype=dtype, device=device)
         self.cells = Expert(config, rope, shard=shard, dtype=dtype, device=device)
 
-    def read(self, ctx: KVContext, layer: int, x: Tensor, turns: Turns) -> Tensor:
-        """Rows [R, D] of words and seen images."""
-        return self.words.finish(x, attend_joined(ctx, layer, (self.words.joined(x, turns),)))
+    def read(self, ctx: KVContext, layer: int, rows: Rows, turns: Turns) -> Rows:
+        """Rows of words and seen images."""
+        x, heads = self.words.joined(rows, turns)
+        return self.words.finish(x, attend_joined(ctx, layer, (heads,)))
 
     def draw(
-        self, ctx: KVContext, layer: int, rows: Sequence[Tensor], turns: Turns, at: Sequence[Tensor]
-    ) -> list[Tensor]:
+        self, ctx: KVContext, layer: int, rows: Sequence[Rows], turns: Turns, at: Sequence[Tensor]
+    ) -> list[Rows]:
         """Cells [C, D] and marks [2B, D] of drawings; `at` says which rows of the call they are."""
-        experts, count = (self.cells, self.words), len(rows[0])
-        by = [(part[:count], part[count:]) for part in turns]
-        joined = [
-            expert.joined(x, own, where)
-            for expert, x, own, where in zip(experts, rows, zip(*by, strict=True), at, strict=True)
+        experts, count = (self.cells, self.words), len(at[0])
+        by = zip(*((part[:count], part[count:]) for part in turns), strict=True)
+        ready = [
+            expert.joined(part, own, where)
+            for expert, part, own, where in zip(experts, rows, by, at, strict=True)
         ]
-        attended = attend_joined(ctx, layer, joined)
+        attended = attend_joined(ctx, layer, [heads for _, heads in ready])
         return [
             expert.finish(x, attended.index_select(0, where))
-            for expert, x, where in zip(experts, rows, at, strict=True)
+            for expert, (x, _), where in zip(experts, ready, at, strict=True)
         ]
 
 
@@ -207,20 +208,21 @@ class MixtureOfTransformers(nn.Module):
 
     def _read(self, ctx: KVContext, x: Tensor) -> Tensor:
         turns = self.rope.turns(ctx.positions)
+        rows: Rows = (x, None)
         for number, layer in enumerate(self.layers):
             assert isinstance(layer, Layer)
-            x = layer.read(ctx, number, x, turns)
-        return x
+            rows = layer.read(ctx, number, rows, turns)
+        return whole(rows)
 
     def _draw(self, ctx: KVContext, x: Tensor, rows: ImageRows) -> Tensor:
         """The cells [C, D] behind the layers, of rows [R, D]. Each expert's rows lie together."""
         at = (rows.inside, rows.marks)
-        parts = [x.index_select(0, where) for where in at]
+        parts: list[Rows] = [(x.index_select(0, where), None) for where in at]
         turns = self.rope.turns(ctx.positions.index_select(0, torch.cat(at)))
         for number, layer in enumerate(self.layers):
             assert isinstance(layer, Layer)
             parts = layer.draw(ctx, number, parts, turns, at)
-        return parts[0]
+        return whole(parts[0])
 
 
 _WHOLE: Mapping[str, str] = {

@@ -16,10 +16,13 @@ from mstarc_runtime.layers.mlp import GatedMLP
 from mstarc_runtime.layers.norm import RMSNorm
 from mstarc_runtime.layers.parallel import ColumnLinear, RowLinear
 from mstarc_runtime.layers.rope import Rope
+from mstarc_runtime.layers.rowwise import RowNorm, added_normed
 from mstarc_runtime.layers.shard import Shard
 
 Turns = tuple[Tensor, Tensor]
 """Cosines and sines f32[r, head_dim]."""
+Rows = tuple[Tensor, Tensor | None]
+"""Rows [R, width], and what the layer before has made that comes to them."""
 
 
 class Expert(nn.Module):
@@ -64,10 +67,14 @@ class Expert(nn.Module):
             device=device,
         )
 
-    def joined(self, x: Tensor, turns: Turns, at: Tensor | None = None) -> JoinedHeads:
-        """The heads of rows [r, width], which are all rows of a call or those `at` i64[r]."""
-        return JoinedHeads(
-            qkv=self.qkv(self.attention_norm(x)),
+    def joined(
+        self, rows: Rows, turns: Turns, at: Tensor | None = None
+    ) -> tuple[Tensor, JoinedHeads]:
+        """Rows [r, width] with what comes to them, and their heads. They are all rows of a call or
+        those `at` i64[r]."""
+        x, normed = added_normed(*rows, _row_norm(self.attention_norm))
+        return x, JoinedHeads(
+            qkv=self.qkv(normed),
             at=at,
             count=self.head_count,
             turns=turns,
@@ -77,10 +84,20 @@ class Expert(nn.Module):
             eps=self.q_norm.eps,
         )
 
-    def finish(self, x: Tensor, attended: Tensor) -> Tensor:
+    def finish(self, x: Tensor, attended: Tensor) -> Rows:
         """Rows [R, width] behind the layer, of those before it and `attended` [R, Hq D]."""
-        x = x + self.out(attended)
-        return x + self.mlp(self.mlp_norm(x))
+        x, normed = added_normed(x, self.out(attended), _row_norm(self.mlp_norm))
+        return x, self.mlp(normed)
+
+
+def whole(rows: Rows) -> Tensor:
+    """Rows [R, width] and what comes to them, added up."""
+    x, more = rows
+    return x if more is None else x + more
+
+
+def _row_norm(norm: RMSNorm) -> RowNorm:
+    return RowNorm(kind="rms", scale=norm.weight, eps=norm.eps)
 
 
 _PARTS: Mapping[str, tuple[str, ...]] = {

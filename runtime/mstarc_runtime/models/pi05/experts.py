@@ -6,7 +6,7 @@ same prefix.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import torch
@@ -18,7 +18,15 @@ from mstarc_runtime.layers import embedding
 from mstarc_runtime.layers.config import required
 from mstarc_runtime.layers.linear import Linear
 from mstarc_runtime.layers.rope import Rope, RopeSettings
-from mstarc_runtime.models.pi05.gemma import Layer, TimedLayer, TimedNorm, layer_names
+from mstarc_runtime.layers.rowwise import added_normed
+from mstarc_runtime.models.pi05.gemma import (
+    Flow,
+    Layer,
+    TimedLayer,
+    TimedNorm,
+    TimedNorms,
+    layer_names,
+)
 from mstarc_runtime.models.pi05.sizes import expert_sizes, text_sizes
 
 _THETA = 10000.0
@@ -79,6 +87,7 @@ class Experts(nn.Module):
         width, numbers = int(required(acts, "hidden_size")), int(required(config, "max_action_dim"))
         self._width = width
         self.norm = TimedNorm(width, dtype=dtype, device=device)
+        self._norms = TimedNorms([*self._layer_norms(), self.norm])
         self.into = Linear(numbers, width, bias=True, dtype=dtype, device=device)
         self.back = Linear(width, numbers, bias=True, dtype=dtype, device=device)
         self.time_in = Linear(width, width, bias=True, dtype=dtype, device=device)
@@ -93,24 +102,32 @@ class Experts(nn.Module):
         """Own parameter → tensors of the checkpoint, several being concatenated on dim 0."""
         return {name: _checkpoint_names(name) for name, _ in self.named_parameters()}
 
+    def _layer_norms(self) -> Iterator[TimedNorm]:
+        for layer in self.acting:
+            assert isinstance(layer, TimedLayer)
+            yield from (layer.attention_norm, layer.mlp_norm)
+
     def read(self, ctx: KVContext, emb: Tensor) -> None:
         """Reads rows `emb` [R, D] of images and an order."""
         x = emb.to(self.into.weight.dtype)
         turns = self.rope.turns(ctx.positions)
+        more: Tensor | None = None
         for number, layer in enumerate(self.reading):
             assert isinstance(layer, Layer)
-            x = layer.forward(ctx, number, x, turns)
+            is_last = number + 1 == len(self.reading)
+            x, more = layer.forward(ctx, number, x, more, turns, is_last=is_last)
 
     def denoise(self, ctx: KVContext, x: Tensor, t: Tensor) -> Tensor:
         """The velocity f32[B, H, A] of actions `x` f32[B, H, A] at times `t` f32[B]."""
         dtype = self.into.weight.dtype
-        time = self._time(t).repeat_interleave(x.shape[1], dim=0)
-        rows = self.into(x.to(dtype)).flatten(0, 1)
+        times = self._norms.at(self._time(t))
+        flow = Flow(x=self.into(x.to(dtype)).flatten(0, 1))
         turns = self.rope.turns(ctx.positions)
         for number, layer in enumerate(self.acting):
             assert isinstance(layer, TimedLayer)
-            rows = layer.forward(ctx, number, rows, turns, time)
-        normed, _ = self.norm.forward(rows, time)
+            own = (times[2 * number], times[2 * number + 1])
+            flow = layer.forward(ctx, number, flow, turns, own)
+        _, normed = added_normed(flow.x, flow.more, times[-1].rows, gate=flow.gate)
         return self.back(normed).view(x.shape).float()
 
     def _time(self, t: Tensor) -> Tensor:

@@ -4,8 +4,9 @@ A time becomes a row that each norm of a `TimedLayer` turns into three: by how m
 how much it moves, and how much of what comes out counts beside the residual.
 """
 
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from mstarc_runtime.engine.context import KVContext
 from mstarc_runtime.layers.config import required
 from mstarc_runtime.layers.joined import attend_joined
 from mstarc_runtime.layers.linear import Linear
+from mstarc_runtime.layers.rowwise import RowNorm, added_normed, gated
 
 Turns = tuple[Tensor, Tensor]
 
@@ -31,28 +33,55 @@ class Norm(nn.Module):
             torch.empty(width, dtype=dtype, device=device), requires_grad=False
         )
 
-    def forward(self, x: Tensor) -> Tensor:
-        return (_normed(x) * (1.0 + self.weight.float())).to(x.dtype)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return cast(Tensor, super().__call__(x))
+    def of_rows(self) -> RowNorm:
+        return RowNorm(kind="rms", scale=self.weight, plus=1.0, eps=_EPS)
 
 
 class TimedNorm(nn.Module):
-    """A norm that a row decides."""
+    """A norm that a row decides. `dense` makes its three rows of a time."""
 
     def __init__(self, width: int, *, dtype: torch.dtype, device: torch.device) -> None:
         super().__init__()
         self.dense = Linear(width, 3 * width, bias=True, dtype=dtype, device=device)
 
-    def forward(self, x: Tensor, time: Tensor) -> tuple[Tensor, Tensor]:
-        """The normed rows [R, D], and how much counts [R, D], of rows and their times [R, D]."""
-        scale, move, gate = self.dense(time).chunk(3, dim=-1)
-        return (_normed(x) * (1.0 + scale.float()) + move.float()).to(x.dtype), gate
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """What times make of a norm: `rows`, and how much counts of what follows it, [B, D]."""
+
+    rows: RowNorm
+    gate: Tensor
+
+    @classmethod
+    def of(cls, made: Tensor) -> "Timed":
+        """Of the product [B, 3 D]."""
+        scale, move, gate = made.chunk(3, dim=-1)
+        return cls(rows=RowNorm(kind="timed", scale=scale, shift=move, eps=_EPS), gate=gate)
 
 
-def _normed(x: Tensor) -> Tensor:
-    return functional.rms_norm(x.float(), (x.shape[-1],), eps=_EPS)
+class TimedNorms:
+    """Norms whose matrices lie one behind the other in memory, so that one product serves all."""
+
+    def __init__(self, norms: Sequence[TimedNorm]) -> None:
+        self._norms = norms
+        self._weight = torch.cat([norm.dense.weight for norm in norms])
+        self._bias = torch.cat([_bias(norm) for norm in norms])
+        first = 0
+        for norm in norms:
+            last = first + len(norm.dense.weight)
+            norm.dense.weight = nn.Parameter(self._weight[first:last], requires_grad=False)
+            norm.dense.bias = nn.Parameter(self._bias[first:last], requires_grad=False)
+            first = last
+
+    def at(self, time: Tensor) -> list[Timed]:
+        """What rows [B, D] of times make of each norm."""
+        made = functional.linear(time, self._weight, self._bias)
+        return [Timed.of(part) for part in made.chunk(len(self._norms), dim=-1)]
+
+
+def _bias(norm: TimedNorm) -> Tensor:
+    assert norm.dense.bias is not None
+    return norm.dense.bias
 
 
 class _Layer(nn.Module):
@@ -85,8 +114,7 @@ class _Layer(nn.Module):
         return self.out(attend_joined(ctx, number, (joined,)))
 
     def feed(self, x: Tensor) -> Tensor:
-        gate, up = self.gate_up(x).chunk(2, dim=-1)
-        return self.down(functional.gelu(gate, approximate="tanh") * up)
+        return self.down(gated(self.gate_up(x), "gelu_tanh"))
 
 
 class Layer(_Layer):
@@ -100,10 +128,33 @@ class Layer(_Layer):
         self.attention_norm = Norm(width, dtype=dtype, device=device)
         self.mlp_norm = Norm(width, dtype=dtype, device=device)
 
-    def forward(self, ctx: KVContext, number: int, x: Tensor, turns: Turns) -> Tensor:
-        """[R, D] → [R, D]"""
-        x = x + self.attend(ctx, number, self.attention_norm(x), turns)
-        return x + self.feed(self.mlp_norm(x))
+    def forward(
+        self,
+        ctx: KVContext,
+        number: int,
+        x: Tensor,
+        more: Tensor | None,
+        turns: Turns,
+        *,
+        is_last: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """Rows [R, D] and what comes to them, of such from the layer before. Nobody reads what the
+        last layer makes of rows: it writes keys and values."""
+        x, normed = added_normed(x, more, self.attention_norm.of_rows())
+        attended = self.attend(ctx, number, normed, turns)
+        if is_last:
+            return x, attended
+        x, normed = added_normed(x, attended, self.mlp_norm.of_rows())
+        return x, self.feed(normed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """Rows [R, D], what comes to them, and how much of it counts, [B, D]."""
+
+    x: Tensor
+    more: Tensor | None = None
+    gate: Tensor | None = None
 
 
 class TimedLayer(_Layer):
@@ -117,12 +168,20 @@ class TimedLayer(_Layer):
         self.attention_norm = TimedNorm(width, dtype=dtype, device=device)
         self.mlp_norm = TimedNorm(width, dtype=dtype, device=device)
 
-    def forward(self, ctx: KVContext, number: int, x: Tensor, turns: Turns, time: Tensor) -> Tensor:
-        """[R, D] → [R, D], of rows and their times."""
-        normed, gate = self.attention_norm.forward(x, time)
-        x = x + self.attend(ctx, number, normed, turns) * gate
-        normed, gate = self.mlp_norm.forward(x, time)
-        return x + self.feed(normed) * gate
+    def forward(
+        self,
+        ctx: KVContext,
+        number: int,
+        flow: Flow,
+        turns: Turns,
+        times: tuple[Timed, Timed],
+    ) -> Flow:
+        """Rows behind the layer, of those before it; `times` are those of its norms."""
+        first, second = times
+        x, normed = added_normed(flow.x, flow.more, first.rows, gate=flow.gate)
+        attended = self.attend(ctx, number, normed, turns)
+        x, normed = added_normed(x, attended, second.rows, gate=first.gate)
+        return Flow(x=x, more=self.feed(normed), gate=second.gate)
 
 
 _PARTS: Mapping[str, tuple[str, ...]] = {

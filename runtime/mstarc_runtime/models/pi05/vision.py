@@ -3,7 +3,8 @@
 The policy was trained with a tower in float32, and what it does depends on the tower's rounding.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self
 
 import torch
@@ -11,12 +12,24 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mstarc_runtime.engine.context import OpContext
-from mstarc_runtime.layers.config import required
+from mstarc_runtime.layers.config import bad_config, required
 from mstarc_runtime.layers.embedding import Embedding
 from mstarc_runtime.layers.linear import Linear
 from mstarc_runtime.models.pi05.sizes import vision_sizes
 
 _EPS = 1e-6
+_PRECISIONS = ("ieee", "tf32")
+
+
+@contextmanager
+def _products(*, tf32: bool) -> Iterator[None]:
+    """On a GPU, products of float32 of which 10 bits of each factor count (`tf32`), or all."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 class _Layer(nn.Module):
@@ -46,7 +59,8 @@ class _Layer(nn.Module):
 
 
 class VisionTower(nn.Module):
-    """The node. `config`: vision_config, or the public sizes without it."""
+    """The node. `config`: vision_config, or the public sizes without it; `float32_matmul`: `ieee`,
+    or `tf32` for faster products of fewer bits on a GPU."""
 
     def __init__(self, config: Mapping[str, Any], *, device: torch.device) -> None:
         super().__init__()
@@ -72,6 +86,12 @@ class VisionTower(nn.Module):
         self.norm = nn.LayerNorm(width, eps=_EPS, **kind)
         self.project = Linear(width, int(required(sizes, "projection_dim")), bias=True, **kind)
         self.out_dtype = torch.float32
+        precision = config.get("float32_matmul", "ieee")
+        if precision not in _PRECISIONS:
+            raise bad_config(
+                "float32_matmul", precision, " or ".join(f"`{p}`" for p in _PRECISIONS)
+            )
+        self._allows_tf32 = precision == "tf32"
 
     by_shape = frozenset({"encode"})
 
@@ -93,9 +113,10 @@ class VisionTower(nn.Module):
         # [N, 3, rows, high, columns, wide] → a row of numbers a patch.
         rows = parts.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
         x = functional.linear(rows, self.patches.flatten(1), self.patch_bias) + self.places.weight
-        for layer in self.layers:
-            x = layer(x)
-        seen: Tensor = self.project(self.norm(x)).to(self.out_dtype)
+        with _products(tf32=self._allows_tf32):
+            for layer in self.layers:
+                x = layer(x)
+            seen: Tensor = self.project(self.norm(x)).to(self.out_dtype)
         return seen.view(*px.shape[:2], *seen.shape[1:]).flatten(1, 2)
 
 

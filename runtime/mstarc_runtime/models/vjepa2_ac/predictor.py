@@ -20,6 +20,7 @@ from mstarc_runtime.engine.context import KVContext, OpContext
 from mstarc_runtime.layers.config import require_value, required
 from mstarc_runtime.layers.joined import attend_joined
 from mstarc_runtime.layers.linear import Linear
+from mstarc_runtime.layers.rowwise import RowNorm, added_normed
 from mstarc_runtime.models.vjepa2.blocks import Block, Turns, places, turns
 from mstarc_runtime.models.vjepa2_ac.names import block_names
 from mstarc_runtime.models.vjepa2_ac.poses import moved
@@ -124,11 +125,11 @@ class ActionPredictor(nn.Module):
     def follow(self, ctx: KVContext, x: Tensor) -> Tensor:
         """Rows [R, width] behind the layers, of those of whole frames."""
         by = self._turns(ctx.positions)
-        x = x.to(self.ends.into.weight.dtype)
+        x, more = x.to(self.ends.into.weight.dtype), None
         for number, layer in enumerate(self.layer):
             assert isinstance(layer, _Layer)
-            x = layer.attend(ctx, number, x, by)
-        return x
+            x, more = layer.attend(ctx, number, x, more, by)
+        return x if more is None else x + more
 
     def step(
         self, ctx: KVContext, z: Tensor, a: Tensor, s: Tensor, e: Maybe
@@ -152,17 +153,26 @@ class ActionPredictor(nn.Module):
 class _Layer(Block):
     """A layer whose rows attend through a cache."""
 
-    def attend(self, ctx: KVContext, number: int, x: Tensor, by: Turns) -> Tensor:
-        """[R, D] → [R, D]; `by` is [R, head_dim]."""
+    def attend(
+        self, ctx: KVContext, number: int, x: Tensor, more: Tensor | None, by: Turns
+    ) -> tuple[Tensor, Tensor]:
+        """Rows [R, D], and what comes to them; of such from the layer before. `by` is
+        [R, head_dim]."""
+        x, normed = added_normed(x, more, _row_norm(self.norm1))
         joined = JoinedHeads(
-            qkv=self.qkv(self.norm1(x)),
+            qkv=self.qkv(normed),
             count=self.heads,
             turns=by,
             halves=False,
             scale=by[0].shape[-1] ** -0.5,
         )
-        x = x + self.proj(attend_joined(ctx, number, (joined,)))
-        return x + self.fc2(functional.gelu(self.fc1(self.norm2(x))))
+        attended = self.proj(attend_joined(ctx, number, (joined,)))
+        x, normed = added_normed(x, attended, _row_norm(self.norm2))
+        return x, self.fc2(functional.gelu(self.fc1(normed)))
+
+
+def _row_norm(norm: nn.LayerNorm) -> RowNorm:
+    return RowNorm(kind="layer", scale=norm.weight, shift=norm.bias, eps=norm.eps)
 
 
 _ENDS = {
