@@ -5,12 +5,14 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.support.golden import ROOT
+from tests.support.omni_media import write_media
 from tests.support.serving import Server
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -139,7 +141,7 @@ def test_a_question_is_recorded_and_its_answer_is_heard(browser: Any, hearing: S
 
 
 def until(tab: Any, holds: str) -> None:
-    """Waits for an expression to hold. (The library's own way is forbidden by the page's policy.)"""
+    """Waits for an expression to hold. (The page's policy forbids the library's own way.)"""
     deadline = time.monotonic() + 30
     while not tab.evaluate(holds):
         assert time.monotonic() < deadline, holds
@@ -278,3 +280,54 @@ def test_the_page_is_its_own_files_and_nothing_else(hello: Server) -> None:
     for path in ("/page/..%2Fpage.py", "/page/%2Fetc%2Fpasswd", "/page/plan.json"):
         assert hello.http.get(path).status_code == 404
     assert "data-step" in hello.http.get("/page/graph.svg").text
+
+
+DROP = """([bytes, name, kind]) => {
+  const files = new DataTransfer();
+  files.items.add(new File([new Uint8Array(bytes)], name, { type: kind }));
+  const zone = document.querySelector(".drop");
+  for (const type of ["dragover", "drop"]) {
+    zone.dispatchEvent(new DragEvent(type, { dataTransfer: files, cancelable: true }));
+  }
+}"""
+
+
+def test_a_picture_is_dropped_and_turns_are_remembered(
+    browser: Any, seeing: Server, tmp_path: Path
+) -> None:
+    write_media(tmp_path)
+    page = Page(browser, seeing)
+    tab = page.tab
+    tab.click("#options summary")
+    tab.fill("#option-max_tokens", "6")
+    tab.fill("#option-talker_max_tokens", "8")
+    tab.uncheck("#wants input[value=speech]")
+    content = [*(tmp_path / "wide.png").read_bytes()]
+    tab.evaluate(DROP, [content, "notes.txt", "text/plain"])
+    assert tab.locator(".attached img").count() == 0
+    assert "notes.txt is not" in tab.inner_text("#said")
+    tab.evaluate(DROP, [content, "wide.png", "image/png"])
+    assert tab.get_attribute(".attached img", "alt") == "wide.png"
+    tab.fill("#inputs textarea", "What is this?")
+    tab.press("#inputs textarea", "Enter")
+    page.until_answered()
+    reply = tab.inner_text(".answered .text")
+    tab.fill("#inputs textarea", "And now?")
+    tab.click("#send")
+    tab.wait_for_selector(".turn:nth-of-type(2) .answered:not([aria-busy])")
+    tab.wait_for_selector("#send:not([hidden])")
+    asked = [json.loads(answer.request.post_data) for answer in page.answers]
+    first, second = (each["inputs"]["parts"] for each in asked)
+    assert [set(part) - {"role"} for part in first] == [{"image"}, {"text"}]
+    assert asked[0]["wants"] == ["reply"]
+    turns = [(part["role"], part.get("text")) for part in second]
+    assert turns == [
+        ("user", None),
+        ("user", "What is this?"),
+        ("assistant", reply),
+        ("user", "And now?"),
+    ]
+    tab.click("#forget")
+    assert tab.locator(".turn").count() == 0
+    tab.context.close()
+    assert page.problems == []

@@ -186,7 +186,7 @@ class Files extends Field {
         continue;
       }
       if (this.files.length === this.most) this.files.shift();
-      this.files.push({ kind, file, url: URL.createObjectURL(file) });
+      this.files.push({ kind, file, name: file.name, url: URL.createObjectURL(file) });
       tell(`${file.name || kind} is attached`);
     }
     this.draw();
@@ -213,7 +213,7 @@ class Files extends Field {
   }
 
   shown() {
-    return this.files.map(({ kind, url, file }) => ({ kind, url, name: file.name }));
+    return this.files.map(({ kind, url, name }) => ({ kind, url, name }));
   }
 
   /* A recording is asked once; a picture or a film may be asked about again. */
