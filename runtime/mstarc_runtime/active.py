@@ -40,6 +40,8 @@ class ActiveRequest:
     listener: Listener
     # Told of outputs that become text how many tokens have come.
     on_tokens: Callable[[str, int], None] | None = None
+    # Of outputs that become text: rows that were read before their first token, where it is known.
+    read: dict[str, int] = field(default_factory=dict)
     times: RequestTimes = field(default_factory=RequestTimes)
     slot: int = -1
     machines: set[str] = field(default_factory=set)

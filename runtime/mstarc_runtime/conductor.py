@@ -106,13 +106,15 @@ class Conductor:
         listener: Listener,
         *,
         on_tokens: Callable[[str, int], None] | None = None,
+        read: dict[str, int] | None = None,
         times: RequestTimes | None = None,
         turn: Turn | None = None,
     ) -> int:
         """Takes a request; its number. Fails with MS9213, MS9310, or with why a rank is not there.
 
-        `on_tokens` is told of outputs that become text how many tokens have come. `times` gets the
-        request's. `turn` says how it stands among others that wait.
+        `on_tokens` is told of outputs that become text how many tokens have come; `read` gets how
+        many rows were read before the first one, where that is known. `times` gets the request's.
+        `turn` says how it stands among others that wait.
         """
         if (failure := self.cannot_start()) is not None:
             raise failure.again()
@@ -130,6 +132,7 @@ class Conductor:
             admission=admission,
             listener=listener,
             on_tokens=on_tokens,
+            read={} if read is None else read,
             times=times or RequestTimes(),
         )
         request.times.submitted_ns = monotonic_ns()
@@ -316,6 +319,11 @@ class Conductor:
 
     def _step_output(self, message: StepOutput, frames: Any) -> None:
         for part, frame in zip(message.parts, frames, strict=True):
+            if part.read is not None and self._outputs[part.output].via is not None:
+                for slot, rows in zip(part.slots, part.read, strict=True):
+                    request = self._by_slot[slot]
+                    if part.output not in request.tokens:
+                        request.read[part.output] = rows
             for slot, value in rows_of(part, frame):
                 self._emit(self._by_slot[slot], part.output, value)
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 import numpy as np
 import torch
+from msgspec import structs
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.dtypes import dtype_name
 from mstarc_runtime.engine.effects import (
     Collected,
@@ -26,6 +28,7 @@ from mstarc_runtime.engine.effects import (
 from mstarc_runtime.engine.job import Job
 from mstarc_runtime.frames import pack_value, tensor_frame
 from mstarc_runtime.messages import HostOutput, OutputPart, StepOutput
+from mstarc_runtime.plan_steps import Again, DeviceStep
 from mstarc_runtime.scheduler import Group
 from mstarc_runtime.streaming.counts import Slots
 from mstarc_runtime.streaming.outbox import Outbox
@@ -57,6 +60,15 @@ class Landing:
 
     def __init__(self, worker: "Worker") -> None:
         self._worker = worker
+        # The node with a KV cache whose step makes an output.
+        self._makers = {
+            output: node
+            for step in worker.plan.steps
+            if isinstance(step, DeviceStep)
+            for output in step.emits
+            for node in step.nodes
+            if node in worker.parts.kv
+        }
 
     def land_calm(self, group: Group, batch: Landed, slots: Slots, passes: int = 1) -> bool:
         """Every row has sent, emitted and appended all that it could, in so many passes.
@@ -116,7 +128,7 @@ class Landing:
                     rows = _rows(effect, flags, ran)
                     part, frame = _emitted(effect, batch.on_host(effect.value), slots, rows)
                     if part is not None:
-                        parts.append(part)
+                        parts.append(self._with_read(batch, part))
                         frames.append(frame)
                 case HandedOver():
                     self._hand_over(effect, slots, _rows(effect, flags, ran))
@@ -129,6 +141,16 @@ class Landing:
                     assert_never(effect)
         if parts:
             self._worker.mailbox.send(CONDUCTOR, self._message(parts), frames)
+
+    def _with_read(self, batch: Landed, part: OutputPart) -> OutputPart:
+        """The part, of a step in front of a loop with how many rows its maker's contexts hold."""
+        if not isinstance(batch, StepBatch) or isinstance(batch.step.then, Again):
+            return part
+        engine = self._worker.parts.kv.get(self._makers.get(part.output, ""))
+        if engine is None:
+            return part
+        slots = np.array(part.slots, dtype=np.int64)
+        return structs.replace(part, read=tuple(engine.held_rows(slots).tolist()))
 
     def land_job(self, job: Job) -> None:
         for output, value in job.emits:

@@ -132,13 +132,17 @@ class Broken(msgspec.Struct, tag="broken", array_like=True, frozen=True):
 
 
 class OutputPart(msgspec.Struct, array_like=True, frozen=True):
-    """One emitted value of a step: a frame of rows, `counts[i]` of them (or one) a request."""
+    """One emitted value of a step: a frame of rows, `counts[i]` of them (or one) a request.
+
+    `read`: of a step in front of a loop, the rows that each request's context holds by then.
+    """
 
     output: str
     dtype: str
     dims: tuple[int, ...]
     slots: tuple[int, ...]
     counts: tuple[int, ...] | None
+    read: tuple[int, ...] | None = None
 
 
 class StepOutput(msgspec.Struct, tag="out", array_like=True, frozen=True):
@@ -187,7 +191,8 @@ class Items(msgspec.Struct, tag="items", array_like=True, frozen=True):
     """Items of a stream from several slots; the frame holds them one slot behind the other.
 
     Slot i sends `counts[i]` items, the first having the number `firsts[i]`; `ends[i]` are those of
-    them that end a chunk, `marks[i]` counts the marks before the first one.
+    them that end a chunk, `marks[i]` counts the marks before the first one. Without a `dtype` there
+    is no frame: the sender's device has written them into the reader's memory.
     """
 
     stream: str
@@ -199,6 +204,16 @@ class Items(msgspec.Struct, tag="items", array_like=True, frozen=True):
     marks: tuple[int, ...]
     dtype: str
     dims: tuple[int, ...]
+
+
+class LentRing(msgspec.Struct, tag="lent", array_like=True, frozen=True):
+    """A stream's ring may be written by the receiver's device: `lent` says where it is, on CUDA
+    device `device`. Without `lent`, `why` it may not."""
+
+    stream: str
+    lent: bytes
+    device: int
+    why: str
 
 
 class Marked(msgspec.Struct, tag="marked", array_like=True, frozen=True):
@@ -316,6 +331,7 @@ Message = (
     | Released
     | Told
     | Items
+    | LentRing
     | Marked
     | Closed
     | ReadTo

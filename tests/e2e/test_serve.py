@@ -29,6 +29,8 @@ def test_a_chat_is_the_same_whole_and_streamed(hello: Server) -> None:
     text = whole.choices[0].message.content
     assert text
     assert whole.usage.completion_tokens == len(text)
+    assert whole.usage.prompt_tokens > 0
+    assert whole.usage.total_tokens == whole.usage.prompt_tokens + len(text)
     chunks = list(
         client(hello).chat.completions.create(
             **asked, stream=True, stream_options={"include_usage": True}
@@ -36,7 +38,7 @@ def test_a_chat_is_the_same_whole_and_streamed(hello: Server) -> None:
     )
     pieces = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
     assert "".join(pieces) == text
-    assert chunks[-1].usage.completion_tokens == len(text)
+    assert chunks[-1].usage == whole.usage
     reasons = {chunk.choices[0].finish_reason for chunk in chunks if chunk.choices}
     assert whole.choices[0].finish_reason in reasons - {None}
 

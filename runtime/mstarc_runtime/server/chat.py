@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -28,6 +27,7 @@ from mstarc_runtime.server.samples import ender_of, events_of, samples_of
 from mstarc_runtime.server.service import Service
 from mstarc_runtime.server.sound_formats import encoded, formats, pcm
 from mstarc_runtime.server.streaming import DONE, Pieces, event, streamed_events, unless_gone
+from mstarc_runtime.server.threads import in_thread
 
 ROUTE: Final = "/v1/chat/completions"
 FIELDS: Final = (
@@ -58,9 +58,10 @@ async def chat(request: Request, service: Service) -> Response:
     if not service.abilities.can_chat:
         why = "it takes messages and replies with text"
         raise cannot(service.plan, ROUTE, why)
-    content = fields.read_object(await request.body())
+    body = await request.body()
+    content = fields.read_object(body)
     service.check_ready()
-    asked = await run_in_threadpool(_read, service, content)
+    asked = await in_thread(lambda: _read(service, content), size_bytes=len(body))
     request_for = await prepared(service, asked.asked, asked.given)
     lives = service.submit_all(samples_of(request_for, asked.count), ROUTE)
     end = ender_of(service, lives)
@@ -196,16 +197,21 @@ async def _completion(service: Service, lives: Sequence[Live], asked: _Chat) -> 
     choices = [
         {
             "index": number,
-            "message": await run_in_threadpool(_message, asked, said[number]),
+            "message": await _message(asked, said[number]),
             "finish_reason": _reason(live, asked),
         }
         for number, live in enumerate(lives)
     ]
     head = _head(service, asked, "chat.completion")
-    return JSONResponse({**head, "choices": choices, "usage": _usage(lives)})
+    return JSONResponse({**head, "choices": choices, "usage": _usage(service, lives)})
 
 
-def _message(asked: _Chat, said: _Said) -> dict[str, Any]:
+async def _message(asked: _Chat, said: _Said) -> dict[str, Any]:
+    size = sum(sound.nbytes for sound in said.sounds)
+    return await in_thread(lambda: _message_of(asked, said), size_bytes=size)
+
+
+def _message_of(asked: _Chat, said: _Said) -> dict[str, Any]:
     text = "".join(said.texts)
     message: dict[str, Any] = {"role": "assistant", "content": text if asked.wants_text else None}
     if asked.sound_format is not None:
@@ -239,12 +245,18 @@ async def _chunks(service: Service, lives: Sequence[Live], asked: _Chat) -> Piec
     for number, live in enumerate(lives):
         yield chunk(number, {}, _reason(live, asked))
     if asked.with_usage:
-        yield event({**head, "choices": [], "usage": _usage(lives)})
+        yield event({**head, "choices": [], "usage": _usage(service, lives)})
     yield DONE
 
 
-def _usage(lives: Sequence[Live]) -> dict[str, int]:
-    return {"completion_tokens": sum(live.tokens for live in lives)}
+def _usage(service: Service, lives: Sequence[Live]) -> dict[str, int]:
+    """The prompt counts once, as all answers have the same."""
+    made = sum(live.tokens for live in lives)
+    reply = service.abilities.reply
+    read = None if reply is None else lives[0].read.get(reply.name)
+    if read is None:
+        return {"completion_tokens": made}
+    return {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}
 
 
 def _head(service: Service, asked: _Chat, kind: str) -> dict[str, Any]:

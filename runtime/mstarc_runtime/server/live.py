@@ -68,6 +68,8 @@ class Live:
         self.number: int | None = None
         self.tokens = 0
         self.tokens_of: Counter[str] = Counter()
+        # Rows that were read before an output's first token, where that is known.
+        self.read: dict[str, int] = {}
         self.failure: RuntimeFailure | None = None
         self.is_over = False
         self.was_cancelled = False

@@ -106,6 +106,7 @@ class Service:
                     prepared,
                     live,
                     on_tokens=live.count_tokens,
+                    read=live.read,
                     times=followed.times,
                     turn=turn,
                 )

@@ -169,7 +169,6 @@ class Answer:
 
     def _shown(self, status: str, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The response as its client sees it."""
-        tokens = 0 if self.live is None else self.live.tokens
         is_over = status != "in_progress"
         return {
             "id": self.id,
@@ -181,8 +180,17 @@ class Answer:
             "conversation_id": None if self.conversation is None else self.conversation_id,
             "max_output_tokens": self.settings.options.get("max_tokens", "inf"),
             "metadata": self.metadata,
-            "usage": {"output_tokens": tokens} if is_over else None,
+            "usage": self._usage() if is_over else None,
         }
+
+    def _usage(self) -> dict[str, int]:
+        reply = self.service.abilities.reply
+        if self.live is None or reply is None:
+            return {"output_tokens": 0}
+        made, read = self.live.tokens_of[reply.name], self.live.read.get(reply.name)
+        if read is None:
+            return {"output_tokens": made}
+        return {"input_tokens": read, "output_tokens": made, "total_tokens": read + made}
 
     async def _tell(self, kind: str, **said: Any) -> None:
         await self.tell({"type": kind, **said})
