@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING
 
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.kv_cache import KVEngine
+from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.kvcache.errors import OutOfPages
 from mstarc_runtime.scheduler import Station
 from mstarc_schedule.preemption import gives_way, last_resort, may_begin
 
 if TYPE_CHECKING:
     from mstarc_runtime.worker import Worker
+
+
+# Turns without work after which somebody gets pages or is ended: enough for a release that is on
+# its way, and a minute where requests with pages here go on elsewhere. (Two ranks whose requests
+# wait for one another's pages are told from that by the time alone.)
+_STARVE_TURNS = 8
+_STARVE_TURNS_AMONG_RANKS = 3000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,7 +80,10 @@ class Preempter:
                     self._bring_back(engine, slot)
 
     def make_room(self, wanting: Sequence[int], error: OutOfPages) -> bool:
-        """Takes the pages of a request that is younger than all these slots'; False if none is."""
+        """Takes the pages of a request that is younger than all these slots'; False if none is.
+
+        If it has something under way, that lands first, and may give pages back by itself.
+        """
         live = self._worker.live
         engine = next(
             e for e in self._worker.parts.kv.values() if e.cache.tables.allocator is error.pool
@@ -82,11 +93,30 @@ class Preempter:
         chosen = gives_way(ages, holding)
         if chosen in ages:
             return False
-        self._set_aside(engine, holding[chosen])
+        if not self._worker.stepper.finish_flights(holding[chosen]):
+            self._set_aside(engine, holding[chosen])
         return True
 
-    def end_starvation(self, waiting: list[int]) -> bool:
-        """Nobody goes on: takes the pages of one that is not the oldest; False if there is none."""
+    def end_starvation(self, idle_turns: int) -> int:
+        """Nobody goes on, so nobody gives pages back: one has to. How many turns that leaves."""
+        worker = self._worker
+        if idle_turns < _STARVE_TURNS or worker.pool.running or worker.stepper.flights.count:
+            return idle_turns
+        waiting = [*worker.scheduler.starved(), *worker.mover.waiting]
+        if self._take_from_youngest(waiting):
+            return 0
+        holders = {slot for engine in worker.parts.kv.values() for slot in engine.holders()}
+        # Who holds pages here and goes on elsewhere will come back, or end.
+        may_get_some = not worker.plan.is_alone and holders - set(waiting)
+        if may_get_some and idle_turns < _STARVE_TURNS_AMONG_RANKS:
+            return idle_turns
+        # Who has pages has all that could be had; else the youngest asks for too many.
+        those = holders.intersection(waiting) or waiting
+        worker.fail(max(those, key=lambda slot: worker.live[slot].request), _too_few(), None)
+        return 0
+
+    def _take_from_youngest(self, waiting: list[int]) -> bool:
+        """Takes the pages of one that is not the oldest; False if there is none."""
         live = self._worker.live
         ages = [live[slot].request for slot in waiting]
         for engine in self._worker.parts.kv.values():
@@ -145,3 +175,12 @@ class Preempter:
         self._away.discard((engine.name, slot))
         self.moves.brought_back += 1
         self.moves.pages_in += pages
+
+
+def _too_few() -> RuntimeFailure:
+    return RuntimeFailure(
+        "MS9305",
+        "the KV cache has too few pages for a request, even with those of all younger ones",
+        notes=["what other requests held here is in host memory, or they hold nothing"],
+        helps=["ask for a shorter one, or compile with a greater `kv_cache.max_num_pages`"],
+    )

@@ -21,7 +21,6 @@ from mstarc_runtime.engine.builder import RankBuilder, RankParts, TorchOps
 from mstarc_runtime.engine.coverage import Coverage
 from mstarc_runtime.engine.eager import Executor
 from mstarc_runtime.engine.host import HostPool
-from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.frames import unpack_value
 from mstarc_runtime.grouping import Connect, Groups
 from mstarc_runtime.live import LiveRequest, RankPlan
@@ -58,11 +57,6 @@ from mstarc_runtime.transport.mailbox import CONDUCTOR, Mailbox, Parcel
 from mstarc_runtime.visits import Visits
 from mstarc_schedule.batching import BatchPolicy
 
-# Turns without work after which a request that waits for pages is given up: enough for a release
-# that is on its way, and a minute where requests with pages here go on elsewhere. (Two ranks whose
-# requests wait for one another's pages are told from that by the time alone.)
-_STARVE_TURNS = 8
-_STARVE_TURNS_AMONG_RANKS = 3000
 _AWAIT_S = 0.05
 
 
@@ -159,7 +153,7 @@ class Worker:
         if did:
             self._idle_turns = 0
         elif (self.scheduler.starved() or self.mover.waiting) and not self.mailbox.backlog:
-            self._end_starvation()
+            self._idle_turns = self.preempter.end_starvation(self._idle_turns + 1)
         if trace is not None:
             trace.end_turn(did, "turn" if station is None else station.step.name)
         return did
@@ -365,31 +359,3 @@ class Worker:
         self.scheduler.feed()
         visits = () if live.visits is None else tuple(live.visits.all())
         self.mailbox.send(CONDUCTOR, Released(self.plan.process, slot, live.request, visits))
-
-    def _end_starvation(self) -> None:
-        """Nobody else can go on, so nobody will give pages back: one of them has to."""
-        self._idle_turns += 1
-        if self._idle_turns < _STARVE_TURNS or self.pool.running:
-            return
-        waiting = [*self.scheduler.starved(), *self.mover.waiting]
-        if self.preempter.end_starvation(waiting):
-            self._idle_turns = 0
-            return
-        holders = {slot for engine in self.parts.kv.values() for slot in engine.holders()}
-        # Who holds pages here and goes on elsewhere will come back, or end.
-        may_get_some = not self.plan.is_alone and holders - set(waiting)
-        if may_get_some and self._idle_turns < _STARVE_TURNS_AMONG_RANKS:
-            return
-        self._idle_turns = 0
-        # Who has pages has all that could be had; else the youngest asks for too many.
-        slot = max(holders.intersection(waiting) or waiting, key=lambda s: self.live[s].request)
-        self.fail(
-            slot,
-            RuntimeFailure(
-                "MS9305",
-                "the KV cache has too few pages for a request, even with those of all younger ones",
-                notes=["what other requests held here is in host memory, or they hold nothing"],
-                helps=["ask for a shorter one, or compile with a greater `kv_cache.max_num_pages`"],
-            ),
-            None,
-        )
