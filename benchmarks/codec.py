@@ -57,13 +57,9 @@ def make_decoder(device: torch.device) -> Decoder:
     return decoder
 
 
-def draw_codes(batch: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+def draw_codes(batch: int, device: torch.device) -> Tensor:
     draw = torch.Generator(device).manual_seed(batch)
-    first, second, third = (
-        torch.randint(0, 4096, (batch, count), generator=draw, device=device)
-        for count in (4, 8, 16)
-    )
-    return first, second, third
+    return torch.randint(0, 4096, (batch, 28), generator=draw, device=device)
 
 
 def with_tensor_cores(call: Call, *, on: bool) -> Call:
@@ -133,14 +129,12 @@ def error_of(found: Tensor, right: Tensor) -> tuple[float, float]:
 
 def variants(decoder: Decoder, batch: int, device: torch.device) -> dict[str, Call]:
     codes = draw_codes(batch, device)
-    numbers = torch.cat(codes, dim=1)
-    from mstarc_runtime.layers.counter_hash import fold
 
     def plain(span: Span) -> Call:
-        return lambda: decoder._samples(codes, fold(numbers), span)
+        return lambda: decoder.plain_samples(codes, span)
 
     def kernels(stack: CodecStack, span: Span = EMITTED) -> Call:
-        return lambda: stack(numbers, span)
+        return lambda: stack(codes, span)
 
     precisions = {
         "float16": HALF,
@@ -200,7 +194,7 @@ def measure(
 def rows_alone(decoder: Decoder, device: torch.device) -> None:
     """Says whether a window has the same bytes in any company of a batch."""
     stack = CodecStack(decoder)
-    numbers = torch.cat(draw_codes(16, device), dim=1)
+    numbers = draw_codes(16, device)
     whole = stack(numbers, EMITTED)
     order = torch.randperm(16, device=device)
     shuffled = stack(numbers[order], EMITTED)

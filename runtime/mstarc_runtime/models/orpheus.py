@@ -45,6 +45,7 @@ class SnacDecoder(nn.Module):
         if self.codec.strides != (4, 2, 1):
             raise bad_config("vq_strides", list(self.codec.strides), "`[4, 2, 1]`")
         self.first_code_id = int(config.get("first_code_id", _FIRST_CODE_ID))
+        self._orders: dict[int, Tensor] = {}
 
     @classmethod
     def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
@@ -55,22 +56,28 @@ class SnacDecoder(nn.Module):
         return {f"codec.{own}": name for own, name in self.codec.weight_map().items()}
 
     def decode(self, ctx: OpContext, codes: Tensor) -> Tensor:
-        """Samples f32[B, 2048] of token ids i64[B, 28]."""
-        of_levels = levels(codes, self.first_code_id, self.codec.code_count)
-        return self.codec.samples(of_levels, frames=_EMITTED)
+        """Samples f32[B, 2048] of token ids i64[B, 28].
+
+        A token that is no code, such as an end mark, becomes one by the remainder.
+        """
+        order = self._order(codes.shape[1], codes.device)
+        numbers = torch.remainder(codes - self.first_code_id, self.codec.code_count)
+        return self.codec.samples(numbers[:, order], frames=_EMITTED)
+
+    def _order(self, tokens: int, device: torch.device) -> Tensor:
+        if self._orders.get(tokens) is None:
+            self._orders[tokens] = torch.tensor(level_order(tokens), device=device)
+        return self._orders[tokens]
 
 
-def levels(tokens: Tensor, first_code_id: int, code_count: int) -> tuple[Tensor, ...]:
-    """Codes i64[B, F], i64[B, 2F] and i64[B, 4F] of token ids i64[B, 7F].
-
-    A token that is no code, such as an end mark, becomes one by the remainder.
-    """
-    codes = torch.remainder(tokens - first_code_id, code_count)
-    frames = codes.view(codes.shape[0], -1, FRAME_TOKENS)
-    return tuple(
-        torch.stack([frames[:, :, place] for place in places], dim=-1).flatten(1)
+def level_order(tokens: int) -> list[int]:
+    """Where the codes of a window are, coarsest level first, each level's in time's order."""
+    return [
+        frame * FRAME_TOKENS + place
         for places in _PLACES
-    )
+        for frame in range(tokens // FRAME_TOKENS)
+        for place in places
+    ]
 
 
 class Frontend:

@@ -288,6 +288,7 @@ class Decoder(nn.Module):
         depthwise = bool(config.get("depthwise", True))
         self.code_count = int(required(config, "codebook_size"))
         self.strides = strides
+        self.codes_a_frame = [strides[0] // stride for stride in strides]
         self.rates = rates
         self.frame_samples = strides[0]
         for rate in rates:
@@ -355,23 +356,22 @@ class Decoder(nn.Module):
             found.append(block.needed(found[-1]))
         return tuple(reversed(found))
 
-    def samples(self, codes: tuple[Tensor, ...], *, frames: range | None = None) -> Tensor:
+    def samples(self, codes: Tensor, *, frames: range | None = None) -> Tensor:
         """f32[B, len(frames) * frame_samples]: the sound of `frames`, of all if None.
 
-        Codes of level l are i64[B, F * strides[0] / strides[l]] for F frames of the coarsest level.
+        `codes` i64[B, F * (1 + 2 + 4 …)] of F frames: all of the coarsest level, then the next.
         """
-        count = codes[0].shape[1]
+        count = codes.shape[1] // sum(self.codes_a_frame)
         chosen = range(count) if frames is None else frames
         wanted = Span(
             begin=chosen.start * self.frame_samples,
             end=chosen.stop * self.frame_samples,
             length=count * self.frame_samples,
         )
-        numbers = torch.cat(codes, dim=1)
-        if numbers.device.type == "cuda" and self._is_stacked(count):
-            made: Tensor = self._stack(numbers, wanted)
+        if codes.device.type == "cuda" and self._is_stacked(count):
+            made: Tensor = self._stack(codes, wanted)
             return made
-        return self._samples(codes, fold(numbers), wanted)
+        return self.plain_samples(codes, wanted)
 
     def _is_stacked(self, frames: int) -> bool:
         """Whether our own kernels serve this decoder, for `frames` at a time."""
@@ -382,8 +382,12 @@ class Decoder(nn.Module):
             self._stack = CodecStack(self) if is_served(self) else False
         return self._stack is not False and self._stack.takes(frames)
 
-    def _samples(self, codes: tuple[Tensor, ...], seed: Tensor, wanted: Span) -> Tensor:
-        levels = [level(of_level) for level, of_level in zip(self.readers, codes, strict=True)]
+    def plain_samples(self, codes: Tensor, wanted: Span) -> Tensor:
+        """The samples `wanted` by plain torch, whatever the device."""
+        count = codes.shape[1] // sum(self.codes_a_frame)
+        of_levels = codes.split([count * each for each in self.codes_a_frame], dim=1)
+        levels = [reader(each) for reader, each in zip(self.readers, of_levels, strict=True)]
+        seed = fold(codes)
         x = levels[0]
         for level in levels[1:]:
             x = x + level
