@@ -3,6 +3,9 @@
 import asyncio
 import io
 import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import httpx
@@ -17,6 +20,7 @@ from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.server.calls import Call, Calls, current_call
 from mstarc_runtime.server.log import Log
 from mstarc_runtime.server.refusals import refusal
+from mstarc_runtime.top.command import main as top
 from mstarc_runtime.top.rates import rates_of
 from mstarc_runtime.top.view import view
 from mstarc_runtime.visits import Visits
@@ -161,3 +165,34 @@ def test_a_picture_has_no_need_of_colour() -> None:
         view(now, rates, address="http://here", most_steps=4)
     )
     assert "silent" in stream.getvalue()
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Something at an address that is no server, or one that asks for a key."""
+
+    def do_GET(self) -> None:
+        wants_key = self.path == "/keys/debug/live"
+        said = {"error": {"code": "MS9221", "message": "the request has no API key"}}
+        self.send_response(401 if wants_key else 404)
+        self.end_headers()
+        self.wfile.write(json.dumps(said).encode() if wants_key else b"nothing")
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_top_says_what_is_not_as_it_should_be(
+    elsewhere: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert top([f"{elsewhere}/keys"]) == 2
+    assert "error[MS9221]: the request has no API key" in (said := capsys.readouterr().err)
+    assert "`--key`" in said
+    assert top([elsewhere]) == 2
+    assert "error[MS9014]: what answers at" in capsys.readouterr().err

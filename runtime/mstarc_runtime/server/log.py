@@ -19,8 +19,9 @@ from mstarc_runtime.weights.progress import Advance, Progress, progress_to
 
 Level = Literal["info", "warning", "error"]
 LEVELS: tuple[Level, ...] = ("info", "warning", "error")
-# Asked every few seconds by machines: their answers are no news.
-QUIET = ("/health", "/ready", "/metrics", "/debug/live")
+# Asked every few seconds by machines, or parts of the page: their answers are no news.
+QUIET = ("/health", "/live", "/ready", "/metrics", "/debug/live")
+PARTS = "/page/"
 
 
 class Log:
@@ -63,7 +64,7 @@ class Log:
 
     def call(self, call: Call) -> None:
         """A call that is over, with what its requests have made."""
-        if call.path in QUIET and call.status < 500:
+        if call.status < 400 and (call.path in QUIET or call.path.startswith(PARTS)):
             return
         fields: dict[str, Any] = {
             "id": call.id,

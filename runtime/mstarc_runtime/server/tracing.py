@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from mstarc_runtime.errors import RuntimeFailure, not_written
 from mstarc_runtime.server.calls import Call
 from mstarc_runtime.server.followed import Followed
-from mstarc_runtime.server.log import QUIET
+from mstarc_runtime.server.log import PARTS, QUIET
 from mstarc_runtime.visits import Visit
 
 INSTALL = 'pip install "mstarc[run,serve,telemetry]"'
@@ -111,7 +111,7 @@ class _OpenTelemetry:
         self._tracer = self._provider.get_tracer("mstarc")
 
     def begun(self, call: Call) -> None:
-        if call.path in QUIET or call.path.startswith("/page/"):
+        if call.path in QUIET or call.path.startswith(PARTS):
             return
         call.span = self._tracer.start_span(
             f"{call.method} {call.path}",
