@@ -9,6 +9,7 @@ from typing import NoReturn
 from mstarc_runtime.assembly import DEFAULT_THREADS
 from mstarc_runtime.errors import RuntimeFailure, did_you_mean
 from mstarc_runtime.launch import START_TIMEOUT_S
+from mstarc_runtime.peer_memory import WAYS
 from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK
 from mstarc_schedule.batching import DEFAULT_TILE_ROWS
 
@@ -168,6 +169,13 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         "--require-graphs",
         action="store_true",
         help="do not start if a region would be run call by call at any size",
+    )
+    parser.add_argument(
+        "--streams",
+        choices=WAYS,
+        default="auto",
+        help="from rank to rank through the host, or by GPUs into one another's memory; `auto`: so"
+        " where it can be, and says so",
     )
     parser.add_argument(
         "--start-timeout",

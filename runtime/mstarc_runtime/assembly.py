@@ -22,6 +22,7 @@ from mstarc_runtime.engine.kv_cache import BackendMaker
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.live import RankPlan
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts, load_rank
+from mstarc_runtime.peer_memory import PeerMemory, Way
 from mstarc_runtime.plan_api import Again, DeviceStep, Step
 from mstarc_runtime.trace import HostTrace, TracedExecutor
 from mstarc_runtime.transport.collectives import ProcessGroup
@@ -41,7 +42,8 @@ class RunSettings:
     every placement, since sums may depend on it. `high_water_mark` is the most messages under way
     from one process to another. `sources` replaces weights of nodes. `buckets` are the sizes that
     batches of regions are padded to, in place of the plan's. With `require_graphs` a rank that
-    would run a region call by call does not start; `eager` are regions that are to be run so. With
+    would run a region call by call does not start; `eager` are regions that are to be run so.
+    `streams` says whether GPUs write into one another's memory (`peer_memory`). With
     `trace` ranks note what they do when.
     """
 
@@ -54,6 +56,7 @@ class RunSettings:
     buckets: Sequence[int] = ()
     eager: Sequence[str] = ()
     require_graphs: bool = False
+    streams: Way = "auto"
     trace: bool = False
 
     def policy(self, placement: PlacementFacts) -> BatchPolicy:
@@ -160,6 +163,10 @@ def make_worker(
         and step.region != before.region
     }
     loaded = time.monotonic()
+    peers = worker.peer_memory = PeerMemory(worker, placement, settings.streams)
+    peers.agree()
+    for line in peers.said:
+        say(f"{facts}: {line}")
     graphs = executor.capture(worker)
     captured = time.monotonic()
     worker.trace = trace

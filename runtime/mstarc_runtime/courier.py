@@ -28,8 +28,13 @@ class RankCourier:
         self._worker = worker
         # (stream, process) → what its message will carry: slots, firsts, values, ends.
         self._outgoing: dict[tuple[str, int], list[tuple[int, int, Tensor, Sequence[int]]]] = {}
-        # (stream, slot) → items that came before those in front of them; first number → items.
-        self._ahead: dict[tuple[str, int], dict[int, tuple[Tensor, tuple[int, ...], int]]] = {}
+        # The same of items that are in the reader's memory already, with counts for values.
+        self._written: dict[tuple[str, int], list[tuple[int, int, int, Sequence[int]]]] = {}
+        # (stream, slot) → items that came before those in front of them; first number → items, or
+        # how many are in the ring.
+        self._ahead: dict[
+            tuple[str, int], dict[int, tuple[Tensor | int, tuple[int, ...], int]]
+        ] = {}
         # (stream, slot) → marks that wait for the items before them, by number.
         self._marks: dict[tuple[str, int], dict[int, tuple[int, str]]] = {}
         # (stream, slot) → marks that are in the ring.
@@ -39,7 +44,8 @@ class RankCourier:
     @property
     def held(self) -> int:
         """Requests' things that wait here."""
-        kept = (self._outgoing, self._ahead, self._marks, self._marked, self._closes)
+        out = (self._outgoing, self._written)
+        kept = (*out, self._ahead, self._marks, self._marked, self._closes)
         return sum(len(things) for things in kept)
 
     # Sending
@@ -56,6 +62,12 @@ class RankCourier:
         process = self._worker.live[slot].where[rank]
         self._outgoing.setdefault((stream, process), []).append((slot, first, values, ends))
 
+    def carry_written(
+        self, stream: str, rank: int, slot: int, first: int, count: int, ends: Sequence[int]
+    ) -> None:
+        process = self._worker.live[slot].where[rank]
+        self._written.setdefault((stream, process), []).append((slot, first, count, ends))
+
     def carry_mark(self, stream: str, rank: int, slot: int, count: int, mark: str) -> None:
         live = self._worker.live[slot]
         number = live.marks.get(stream, 0)
@@ -69,9 +81,14 @@ class RankCourier:
 
     def flush(self) -> None:
         """Sends what has gathered."""
+        live = self._worker.live
+        for (stream, process), written in self._written.items():
+            told = [entry for entry in written if entry[0] in live]
+            if told:
+                self._worker.mailbox.send(process, self._items_of(stream, told))
+        self._written.clear()
         if not self._outgoing:
             return
-        live = self._worker.live
         for (stream, process), sends in self._outgoing.items():
             sends = [send for send in sends if send[0] in live]
             if not sends:
@@ -91,6 +108,21 @@ class RankCourier:
             self._worker.mailbox.send(process, message, (tensor_frame(values),))
         self._outgoing.clear()
 
+    def _items_of(self, stream: str, told: list[tuple[int, int, int, Sequence[int]]]) -> Items:
+        """The message of items that are in the reader's memory: it has no frame."""
+        live = self._worker.live
+        return Items(
+            stream=stream,
+            slots=tuple(slot for slot, _, _, _ in told),
+            requests=tuple(live[slot].request for slot, _, _, _ in told),
+            firsts=tuple(first for _, first, _, _ in told),
+            counts=tuple(count for _, _, count, _ in told),
+            ends=tuple(tuple(ends) for _, _, _, ends in told),
+            marks=tuple(live[slot].marks.get(stream, 0) for slot, _, _, _ in told),
+            dtype="",
+            dims=(),
+        )
+
     # Receiving
 
     def split(self, parcel: Parcel) -> Iterator[Parcel]:
@@ -99,8 +131,11 @@ class RankCourier:
         if not isinstance(message, Items) or len(message.slots) == 1:
             yield parcel
             return
-        items = tensor_of(parcel.frames[0], message.dtype, (sum(message.counts), *message.dims))
-        for index, part in enumerate(items.split(list(message.counts))):
+        parts: Sequence[Tensor | None] = [None] * len(message.slots)
+        if message.dtype:
+            items = tensor_of(parcel.frames[0], message.dtype, (sum(message.counts), *message.dims))
+            parts = items.split(list(message.counts))
+        for index, part in enumerate(parts):
             single = Items(
                 stream=message.stream,
                 slots=(message.slots[index],),
@@ -112,7 +147,7 @@ class RankCourier:
                 dtype=message.dtype,
                 dims=message.dims,
             )
-            yield Parcel(single, (tensor_frame(part),))
+            yield Parcel(single, () if part is None else (tensor_frame(part),))
 
     def addressee(self, message: Message) -> tuple[int, int]:
         """(slot, request) of a message for one slot."""
@@ -128,9 +163,9 @@ class RankCourier:
         """Does what a message for a live request says."""
         match parcel.message:
             case Items() as message:
-                items = tensor_of(
-                    parcel.frames[0], message.dtype, (message.counts[0], *message.dims)
-                )
+                items: Tensor | int = message.counts[0]
+                if message.dtype:
+                    items = tensor_of(parcel.frames[0], message.dtype, (items, *message.dims))
                 ahead = self._ahead.setdefault((message.stream, slot), {})
                 ahead[message.firsts[0]] = (items, message.ends[0], message.marks[0])
                 self._advance(message.stream, slot)
@@ -155,6 +190,8 @@ class RankCourier:
                 del kept[key]
         for sends in self._outgoing.values():
             sends[:] = [send for send in sends if send[0] != slot]
+        for written in self._written.values():
+            written[:] = [entry for entry in written if entry[0] != slot]
 
     def _advance(self, stream: str, slot: int) -> None:
         """Puts into the ring what is next in number, as far as it goes."""
@@ -172,14 +209,17 @@ class RankCourier:
         self,
         ring: Ring,
         slot: int,
-        ahead: dict[int, tuple[Tensor, tuple[int, ...], int]],
+        ahead: dict[int, tuple[Tensor | int, tuple[int, ...], int]],
     ) -> bool:
         """Items that are next, with no mark before them that is still to come."""
         found = ahead.get(ring.sent(slot))
         if found is None or found[2] != self._marked.get((ring.name, slot), 0):
             return False
         items, ends, _ = ahead.pop(ring.sent(slot))
-        ring.put(slot, items, ends)
+        if isinstance(items, int):
+            ring.count_in(slot, items, ends)
+        else:
+            ring.put(slot, items, ends)
         return True
 
     def _put_next_mark(self, ring: Ring, slot: int) -> bool:

@@ -75,6 +75,11 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
         code="MS9018", name="telemetry-missing", summary="traces need packages that are not there"
     ),
     CatalogueRow(
+        code="MS9019",
+        name="device-unreachable",
+        summary="a stream can't go from device to device",
+    ),
+    CatalogueRow(
         code="MS9101", name="unknown-weights", summary="no source has this name for weights"
     ),
     CatalogueRow(code="MS9102", name="fetch-failed", summary="weights could not be downloaded"),

@@ -183,8 +183,7 @@ class Landing:
         elif effect.ends is not None:
             ends = flags[:, [effect.ends]]
         target = effect.target
-        if isinstance(target, Outbox):
-            assert effect.values is not None
+        if isinstance(target, Outbox) and effect.values is not None:
             items = batch.on_host(effect.values).clone()
             for row, slot in enumerate(slots.tolist()):
                 if rows is None or rows[row]:
@@ -203,8 +202,7 @@ class Landing:
         start = 0
         for slot, count in zip(slots.tolist(), effect.counts, strict=True):
             ends = None if marks is None else marks[start : start + count]
-            if isinstance(target, Outbox):
-                assert values is not None
+            if isinstance(target, Outbox) and values is not None:
                 ended = [] if ends is None else ends.nonzero()[0].tolist()
                 target.put(slot, values[start : start + count], ended)
             else:

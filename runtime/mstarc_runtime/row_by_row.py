@@ -71,7 +71,7 @@ class RowByRow:
         """Device-side counts are again what has landed."""
         parts = self._worker.parts
         for stream, _ in step.sends:
-            if stream in parts.rings:
-                parts.rings[stream].restore_heads(batch.slots)
+            target = parts.rings[stream] if stream in parts.rings else parts.outboxes[stream]
+            target.restore_heads(batch.slots)
         for collector in parts.collectors.values():
             collector.restore_heads(batch.slots)

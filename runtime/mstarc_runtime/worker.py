@@ -29,6 +29,7 @@ from mstarc_runtime.messages import (
     Failed,
     Items,
     Left,
+    LentRing,
     MachineDone,
     Marked,
     Message,
@@ -44,6 +45,7 @@ from mstarc_runtime.messages import (
     Tell,
 )
 from mstarc_runtime.moves import Mover
+from mstarc_runtime.peer_memory import PeerMemory
 from mstarc_runtime.plan_api import Builder, DeviceStep, HostStep
 from mstarc_runtime.preempting import Preempter
 from mstarc_runtime.routing import Router
@@ -86,6 +88,7 @@ class Worker:
         # Seconds that parts of its start took, by name.
         self.start_s: dict[str, float] = {}
         self.trace: HostTrace | None = None
+        self.peer_memory: PeerMemory | None = None
         self.device = device
         self.live: dict[int, LiveRequest] = {}
         # Goes up whenever anything happens that a resident group may not have counted on.
@@ -280,6 +283,11 @@ class Worker:
                 self.teller.answer(parcel.message)
             case Succeeded(process=process, successor=successor):
                 self.mailbox.succeed(process, successor)
+                if self.peer_memory is not None:
+                    self.peer_memory.succeeded(process)
+            case LentRing() as message:
+                if self.peer_memory is not None:
+                    self.peer_memory.relent(message)
             case Stop():
                 self.has_stopped = True
             case Items() | Marked() | Closed() | ReadTo() | Moved():

@@ -89,6 +89,8 @@ def rows_to_capture(worker: "Worker", step: DeviceStep, bucket: int) -> Iterator
             parts.options.release(slot)
         for ring in parts.rings.values():
             ring.restore_heads(slots)
+        for box in parts.outboxes.values():
+            box.restore_heads(slots)
         for collector in parts.collectors.values():
             collector.restore_heads(slots)
         batch.forget_rows()

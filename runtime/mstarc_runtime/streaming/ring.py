@@ -56,6 +56,8 @@ class Ring:
         self.name = name
         self.policy = policy
         self.capacity = capacity
+        # Whether steps of this rank append to it, too.
+        self.is_fed_here = True
         self._item = item
         self._device = device
         self._listener = listener
@@ -312,10 +314,20 @@ class Ring:
         """Items [n, *item] from the host or from another rank."""
         count = values.shape[0]
         start = int(self._sent[slot])
-        assert count <= self.room(slot), f"stream {self.name} has no room for {count} items"
         positions = torch.arange(start, start + count, device=self._device) % self.capacity
         self._storage[slot, positions] = values.to(self._device, self._storage.dtype)
-        self._heads[slot] = start + count
+        self.count_in(slot, count, ends)
+
+    @property
+    def storage(self) -> Tensor:
+        """All items: [slots + 1, capacity, *item], for who writes them from elsewhere."""
+        return self._storage
+
+    def count_in(self, slot: int, count: int, ends: Sequence[int] = ()) -> None:
+        """`count` more items are in the buffer, where they belong."""
+        assert count <= self.room(slot), f"stream {self.name} has no room for {count} items"
+        if self.is_fed_here:
+            self._heads[slot] = int(self._sent[slot]) + count
         cutter = self._synced(slot)
         cutter.put(count, ends)
         self._refresh(slot, cutter)
