@@ -160,6 +160,8 @@ class DeviceBody(Body):
             arguments.append(text)
         if call.context is not None:
             arguments.append(f"context={pyrepr(call.context)}")
+        if call.contexts:
+            arguments.append(f"contexts={pyrepr(call.contexts)}")
         if call.over is not None:
             arguments.append(f"over={pyrepr(self._over(call, call.over))}")
             free = tuple(i for i, r in enumerate(op.results) if has_free_dim(r.type))

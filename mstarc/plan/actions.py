@@ -13,7 +13,8 @@ from mstarc.ir.walking import locals_of, map_expr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOp:
-    """An op of a node, on a context other than its first where one is named.
+    """An op of a node, on a context other than its first where one is named, or on several at once:
+    then `results` are those of one of `contexts` after another.
 
     A result that nobody takes is None. `index` picks one context of an array, and is computed at
     admission; a call on a whole array has `over`, which arguments have an entry a context. `there`
@@ -26,6 +27,7 @@ class CallOp:
     arguments: tuple[Expr, ...]
     results: tuple[str | None, ...]
     context: str | None = None
+    contexts: tuple[str, ...] = ()
     index: Expr | None = None
     over: tuple[bool, ...] | None = None
     there: tuple[tuple[str, str], ...] = ()

@@ -10,7 +10,7 @@ from mstarc.diagnostics import InternalError
 from mstarc.ir.decisions import Placement, Region
 from mstarc.ir.graph import Program
 from mstarc.plan.actions import Action, CallOp, PullItem
-from mstarc.plan.draft import Draft, Goto, Label, LoopEdge
+from mstarc.plan.draft import Draft, Goto, Label, LoopEdge, calls_in
 from mstarc.plan.flatten import Flattener
 from mstarc.plan.holdings import Holdings, rank_plan
 from mstarc.plan.hops import Way, way
@@ -55,6 +55,7 @@ from mstarc.plan.step_facts import (
     why_eager,
 )
 from mstarc.plan.stretch import stretch_of
+from mstarc.plan.together import together
 
 
 class Numbering:
@@ -192,8 +193,8 @@ class Numbering:
 
     def _run_step(self, draft: Draft, flow: MachineFlow, section: Section) -> RunStep:
         signatures = self.signatures
-        calls = draft.calls
-        actions = tuple(draft.actions)
+        actions = together(tuple(draft.actions), signatures)
+        calls = calls_in(actions)
         host = draft.kind == "host"
         region = self._region(draft)
         # Requests of one call have one shape: alone, where the values that come in do not tell.

@@ -132,7 +132,8 @@ class Signatures:
         """How the op gives its result."""
         if call.over is not None:
             return "rows"
-        free = has_free_dim(self.op(call).results[index].type)
+        results = self.op(call).results
+        free = has_free_dim(results[index % len(results)].type)
         return "packed" if free and self.nodes[call.node].engine == "kv_cache" else "rows"
 
     def rows(self, call: CallOp) -> Rows:

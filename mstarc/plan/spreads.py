@@ -13,6 +13,7 @@ from mstarc.analysis.control import first_call, side_by_side
 from mstarc.ir.graph import Parallel
 from mstarc.plan.draft import Goto
 from mstarc.plan.scope import Scope
+from mstarc.plan.together import alternatives
 
 if TYPE_CHECKING:
     from mstarc.plan.flatten import Flattener
@@ -25,10 +26,14 @@ class SpreadFlattener:
         self.flattener = flattener
 
     def parallel(self, parallel: Parallel, scope: Scope) -> None:
-        """Branches of one rank in turn: a step is one stream of work. Those of several at once."""
+        """Branches of one rank in turn, or as one call (`together`). Those of several at once."""
         flattener, drafting = self.flattener, self.flattener.drafting
         groups = side_by_side(flattener.program, parallel)
         if groups is None:
+            either = alternatives(parallel, flattener.signatures)
+            if either is not None:
+                flattener.statement(either, scope)
+                return
             for branch in parallel.branches:
                 flattener.body(branch, scope)
             return

@@ -219,6 +219,8 @@ def contexts_of(call: CallOp, signatures: Signatures) -> tuple[tuple[str, bool],
     first = node.contexts[0].name if node.contexts else None
     kept = bool(op.writes)
     names = [name for name in (op.writes if kept else op.reads) if name not in cross]
+    if call.contexts:
+        return tuple((context, kept) for context in call.contexts)
     return tuple((call.context or name if name == first else name, kept) for name in names)
 
 

@@ -74,7 +74,8 @@ def _calls(actions: tuple[Action, ...], times: int) -> list[tuple[CallOp, int]]:
     found: list[tuple[CallOp, int]] = []
     for action in actions:
         if isinstance(action, CallOp):
-            found.append((action, times))
+            # Contexts that are called at once take as long as one after the other, at most.
+            found.append((action, times * max(1, len(action.contexts))))
         elif isinstance(action, Repeat):
             found += _calls(action.body, times * action.passes)
     return found

@@ -1,6 +1,6 @@
 """BAGEL's tiny plan, compiled and run: what requests get, and the drawings of their pictures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -16,6 +16,7 @@ from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
 from mstarc_runtime.assembly import Extras, RunSettings
 from mstarc_runtime.engine.context import OpContext
+from mstarc_runtime.engine.kv_cache import BackendMaker
 from mstarc_runtime.launch import LocalRanks, run_until_done
 from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.models import bagel
@@ -44,7 +45,13 @@ class TinyBagel:
 
     @classmethod
     def begin(
-        cls, folder: Path, *, deployment: SourceFile | None = None, **settings: Any
+        cls,
+        folder: Path,
+        *,
+        deployment: SourceFile | None = None,
+        attention: BackendMaker | None = None,
+        implementations: Mapping[str, Any] | None = None,
+        **settings: Any,
     ) -> "TinyBagel":
         """Compiles the plan into `folder`, for one CPU or a deployment, and loads it."""
         compile_tiny(folder, deployment)
@@ -62,7 +69,10 @@ class TinyBagel:
             load_placement(plan, placement),
             settings=RunSettings(cache_dir=Path("/nonexistent"), threads=1, **settings),
             progress=PlainProgress(nowhere()),
-            extras=Extras(implementations={"bagel:VaeDecoder": Recorded}),
+            extras=Extras(
+                implementations={"bagel:VaeDecoder": Recorded, **(implementations or {})},
+                attention=attention,
+            ),
         )
         return cls(ranks=ranks, drawings=drawings)
 

@@ -112,8 +112,15 @@ class ToyNode:
             raise AttributeError(name)
 
         def call(
-            *arguments: Any, context: str | None = None, over: Any = None, rows: Any = ()
+            *arguments: Any,
+            context: str | None = None,
+            over: Any = None,
+            rows: Any = (),
+            contexts: Any = (),
         ) -> Any:
+            if contexts:
+                each = [call(*arguments, context=each) for each in contexts]
+                return tuple(v for one in each for v in (one if type(one) is tuple else (one,)))
             device = self.node.engine != "host"
             given = [plain(argument) for argument in (arguments[1:] if device else arguments)]
             if over is None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -123,3 +124,15 @@ def _gathered(value: Any, is_rows: bool, count: int) -> Any:
         return value
     each = value.unflatten(0, (count, -1)) if is_rows else value
     return each.unflatten(0, (-1, count))
+
+
+def repeated(value: Any, times: int) -> Any:
+    """An argument for several contexts, one whole batch behind the other."""
+    if isinstance(value, Maybe):
+        return Maybe(repeated(value.value, times), repeated(value.there, times))
+    return torch.cat([value] * times) if isinstance(value, Tensor) else value
+
+
+def parts_of(results: Any) -> tuple[Any, ...]:
+    """The results of an op, however many it has."""
+    return results if isinstance(results, tuple) else (results,)

@@ -17,7 +17,14 @@ from torch import Tensor, nn
 from mstarc_runtime.attention.backend import AttentionBackend
 from mstarc_runtime.attention.mask import Mask
 from mstarc_runtime.attention.torch_reference import TorchAttention
-from mstarc_runtime.engine.arrays import ContextArrays, Index, gathered, spread
+from mstarc_runtime.engine.arrays import (
+    ContextArrays,
+    Index,
+    gathered,
+    parts_of,
+    repeated,
+    spread,
+)
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.context import ArrayContext, FixedContext, PackedContext, StepContext
 from mstarc_runtime.engine.op_graphs import OpGraphs
@@ -258,8 +265,11 @@ class KVEngine:
             over: Sequence[str] | None = None,
             rows: Sequence[int] = (),
             partial: bool = False,
+            contexts: Sequence[str] = (),
         ) -> Any:
             samplers[DEFAULT] = own
+            if contexts:
+                return self._run_together(batch, method, plan, contexts, arguments)
             written = plan.context if context is None else context
             if over is not None:
                 count = self.arrays.length(batch.slots, written)
@@ -283,6 +293,41 @@ class KVEngine:
             return method(made, *arguments)
 
         return call
+
+    def _run_together(
+        self,
+        batch: StepBatch,
+        method: Callable[..., Any],
+        plan: OpPlan,
+        contexts: Sequence[str],
+        arguments: Sequence[Any],
+    ) -> tuple[Any, ...]:
+        """The results of one context after another, whose rows are one batch."""
+        assert not plan.keep, "what is called together reads its contexts"
+        if self.backend.row_by_row:
+            # There a request's bits depend on how many rows a product has.
+            given = [
+                method(self._packed_context(batch, context, plan), *arguments)
+                for context in contexts
+            ]
+            return tuple(part for each in given for part in parts_of(each))
+        made = PackedContext(
+            cache=self.cache,
+            backend=self.backend,
+            samplers=self.samplers,
+            slots=np.tile(batch.slots, len(contexts)),
+            counts=np.concatenate([self._peeked[context] for context in contexts]),
+            keys=np.concatenate([self._keys[context] for context in contexts]),
+            mask=plan.mask,
+            keep=False,
+            span=_spans_of([self._peeked_spans[context] for context in contexts], batch.size),
+        )
+        results = parts_of(method(made, *(repeated(a, len(contexts)) for a in arguments)))
+        return tuple(
+            part
+            for each in zip(*(r.chunk(len(contexts)) for r in results), strict=True)
+            for part in each
+        )
 
     def _is_one_prompt(self, batch: StepBatch, context: str, plan: OpPlan) -> bool:
         """Whether a packed call is of one request whose positions move with its rows."""
@@ -388,6 +433,13 @@ class KVEngine:
         if plan.keep:
             batch.contexts[(self.name, context)] = made
         return made
+
+
+def _spans_of(spans: Sequence[Span], size: int) -> Span:
+    """By how much positions move, context after context; all are told of it, or none."""
+    known = [np.broadcast_to(span, size) for span in spans if span is not None]
+    assert len(known) in (0, len(spans)), "positions of one op move alike"
+    return np.concatenate(known) if known else None
 
 
 def _span(advance: int | Sequence[int] | None, contexts: int) -> Span:

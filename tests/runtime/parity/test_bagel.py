@@ -13,7 +13,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mstarc.source import SourceFile
+from mstarc_runtime.attention.torch_reference import TorchAttention
+from mstarc_runtime.engine.context import KVContext
 from mstarc_runtime.media.tokens import AsciiVocabulary, TextState
+from mstarc_runtime.models.bagel import MixtureOfTransformers
 from tests.support.bagel_cases import CASES, Case
 from tests.support.bagel_run import Got, TinyBagel
 from tests.support.golden import ROOT
@@ -73,6 +76,36 @@ def test_each_request_gets_its_own_in_a_batch(
     backwards = CASES[::-1]
     for case, got in zip(backwards, tiny.answer(backwards, stagger=3), strict=True):
         _same(got, alone[case.name][0], case)
+
+
+def test_branches_of_guidance_are_one_call(tmp_path: Path, public: dict[str, Tensor]) -> None:
+    """Where a device computes all rows at once: two branches, three, and those of two requests."""
+    calls: list[int] = []
+
+    class Watched(MixtureOfTransformers):
+        def denoise(self, ctx: KVContext, x: Tensor, t: Tensor, columns: Tensor) -> Tensor:
+            calls.append(ctx.batch)
+            return super().denoise(ctx, x, t, columns)
+
+    tiny = TinyBagel.begin(
+        tmp_path / "plan",
+        attention=lambda cache: TorchAttention(cache, row_by_row=False),
+        implementations={"bagel:MixtureOfTransformers": Watched},
+        deterministic=False,
+    )
+    by_name = {case.name: case for case in CASES}
+    for names, most in ((["by_text"], 2), (["edit_global"], 3), (["by_text", "edit_channel"], 3)):
+        tiny.drawings.clear()
+        calls.clear()
+        tiny.answer([by_name[name] for name in names])
+        assert max(calls) == most
+        for drawing in tiny.drawings:
+            near = [
+                relative_error(drawing[1:-1], public[f"case.{name}.latents"])
+                for name in names
+                if public[f"case.{name}.latents"].shape == drawing[1:-1].shape
+            ]
+            assert min(near) < CLOSE
 
 
 def test_rows_of_several_requests_share_calls(
