@@ -13,14 +13,12 @@ from collections.abc import Callable, Mapping
 from time import monotonic_ns
 from typing import Any
 
-import numpy as np
-
 from mstarc_runtime.active import ActiveRequest, Listener
 from mstarc_runtime.copies import Copies
 from mstarc_runtime.engine.host import HostEngine, HostPool
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.frames import Frame, pack_value, unpack_value
-from mstarc_runtime.handing_over import failure_of, hand_over, rows_of, via_failure
+from mstarc_runtime.handing_over import failure_of, hand_over, rows_of
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts
 from mstarc_runtime.messages import (
     Broken,
@@ -41,6 +39,7 @@ from mstarc_runtime.messages import (
 )
 from mstarc_runtime.request import PreparedRequest
 from mstarc_runtime.request_times import RequestTimes
+from mstarc_runtime.texts import Texts
 from mstarc_runtime.trace import RequestTrace
 from mstarc_runtime.transport.mailbox import Mailbox, Parcel
 from mstarc_schedule.admission import decide
@@ -74,9 +73,11 @@ class Conductor:
         self.told: dict[int, tuple[Told, Frame]] = {}
         self.trace: RequestTrace | None = None
         self._pool = pool
-        self._via = via
         self._most_waiting = most_waiting
         self._outputs = {output.name: output for output in plan.outputs}
+        self._texts = Texts(
+            self._outputs, via, pool, failed=self._text_failed, read=self._text_read
+        )
         self._free = list(range(placement.max_requests))
         self._copies = Copies(placement)
         self._waiting: FairQueue[ActiveRequest] = FairQueue()
@@ -231,7 +232,7 @@ class Conductor:
             "requests": len(self._by_number),
             "waiting": len(self._waiting),
             "taken_slots": self.placement.max_requests - len(self._free),
-            "host": {name: engine.held for name, engine in self._via.items()},
+            "host": self._texts.held,
             "jobs": self._pool.running,
             "loads": self._copies.loads,
         }
@@ -337,61 +338,23 @@ class Conductor:
         request.times.made()
         output = self._outputs[name]
         if output.via is not None:
-            tokens = request.tokens.setdefault(name, deque())
-            came = np.atleast_1d(np.asarray(value)).tolist()
-            tokens.extend(came)
-            if request.on_tokens is not None:
-                request.on_tokens(name, len(came))
-            self._read_tokens(request)
+            self._texts.take(request, output, value)
             return
         hand_over(request.listener, output, value)
 
-    def _read_tokens(self, request: ActiveRequest) -> None:
-        """Sends tokens that wait through their output's op, one portion at a time.
+    def _text_failed(self, request: ActiveRequest, failure: RuntimeFailure) -> None:
+        request.failure = failure
+        self._end(request)
 
-        The output that began first comes first: a question is read to its end before its answer.
-        """
-        name = next((name for name, waiting in request.tokens.items() if waiting), None)
-        if request.is_reading or name is None:
-            return
-        output, tokens = self._outputs[name], request.tokens[name]
-        assert output.via is not None
-        engine, op = self._via[output.via[0]], output.via[1]
-        portion = list(tokens)
-        tokens.clear()
-        request.is_reading = True
-
-        def work() -> str:
-            with engine.using(request.number):
-                read = getattr(engine, op)
-                ends = portion[-1] is None
-                pieces = [read(token) for token in portion if token is not None]
-                return "".join(pieces) + (engine.finish(request.number) or "" if ends else "")
-
-        def done(piece: Any, error: BaseException | None) -> None:
-            request.is_reading = False
-            if error is not None and request.failure is None:
-                request.failure = via_failure(output, error)
-                self._end(request)
-            elif error is None and piece and not request.is_cancelled:
-                request.listener.text(output.name, piece)
-            if request.failure is None and not request.is_cancelled:
-                self._read_tokens(request)
-            if not request.is_reading and not request.processes:
-                self._finish_texts(request)
-
-        self._pool.submit(request.times.timed(f"{engine.name}.{op}", work), done)
+    def _text_read(self, request: ActiveRequest) -> None:
+        if not request.is_reading and not request.processes:
+            self._finish_texts(request)
 
     def _finish_texts(self, request: ActiveRequest) -> None:
         """All ranks are through: what is left of texts is handed over, then the request is over."""
         if request.number not in self._by_number:
             return
-        if request.failure is None and not request.is_cancelled:
-            for name, tokens in request.tokens.items():
-                if name not in request.ended:
-                    request.ended.add(name)
-                    tokens.append(None)
-            self._read_tokens(request)
+        self._texts.finish(request)
         if not request.is_reading and not request.lost:
             self._conclude(request)
 
@@ -412,8 +375,7 @@ class Conductor:
         request.times.ended_ns = monotonic_ns()
         if self.trace is not None:
             self.trace.ended(request.number)
-        for engine in self._via.values():
-            engine.release(request.number)
+        self._texts.release(request)
         if request.slot >= 0:
             del self._by_slot[request.slot]
             heapq.heappush(self._free, request.slot)

@@ -149,8 +149,9 @@ class Landing:
         engine = self._worker.parts.kv.get(self._makers.get(part.output, ""))
         if engine is None:
             return part
-        slots = np.array(part.slots, dtype=np.int64)
-        return structs.replace(part, read=tuple(engine.held_rows(slots).tolist()))
+        tables = engine.cache.tables
+        held = tables.lengths[tables.keys(np.array(part.slots, dtype=np.int64), 0)]
+        return structs.replace(part, read=tuple(held.tolist()))
 
     def land_job(self, job: Job) -> None:
         for output, value in job.emits:

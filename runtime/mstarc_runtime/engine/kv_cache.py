@@ -230,11 +230,6 @@ class KVEngine:
     def release(self, slot: int) -> None:
         self.cache.release_slot(slot)
 
-    def held_rows(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many rows the first context of each slot holds."""
-        held: NDArray[np.int64] = self.cache.tables.lengths[self.cache.tables.keys(slots, 0)]
-        return held
-
     def holders(self) -> list[int]:
         """The slots that have pages."""
         return self.cache.holders()
