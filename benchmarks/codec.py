@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from mstarc_runtime.kernels.codec_stack import FULL, HALF, CodecStack, Precision
-from mstarc_runtime.models.snac import Decoder, Span
+from mstarc_runtime.layers.span import Span
+from mstarc_runtime.models.snac import Decoder
 
 CONFIG: dict[str, Any] = {
     "sampling_rate": 24000,

@@ -18,6 +18,7 @@ from torch import Tensor
 from mstarc_runtime.kernels import codec
 
 if TYPE_CHECKING:
+    from mstarc_runtime.layers.span import Span
     from mstarc_runtime.models.snac import (
         Block,
         Conv,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         Level,
         Residual,
         Snake,
-        Span,
         Upsample,
     )
 

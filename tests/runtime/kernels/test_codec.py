@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mstarc_runtime.models.snac import Decoder, Span
+from mstarc_runtime.layers.span import Span
+from mstarc_runtime.models.snac import Decoder
 
 pytestmark = pytest.mark.gpu
 
