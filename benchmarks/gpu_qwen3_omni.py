@@ -26,6 +26,7 @@ from mstarc_runtime.engine.regions import rows_to_capture
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.launch import LocalRanks, Ranks, launched, run_until_done
 from mstarc_runtime.loader import load_placement, load_plan
+from mstarc_runtime.peer_memory import WAYS
 from mstarc_runtime.plan_api import DeviceStep
 from mstarc_runtime.request import Asked, PreparedRequest, prepare
 from mstarc_runtime.settings import read_settings
@@ -188,6 +189,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=256, help="of speech")
     parser.add_argument("--times", type=int, default=3, help="waves; the median is taken")
     parser.add_argument("--replays", type=int, default=20)
+    parser.add_argument("--streams", choices=WAYS, default="auto", help="as of `mstarc run`")
     parser.add_argument("--only", choices=["regions", "speech", "text"], nargs="+")
     parser.add_argument("--seconds", type=float, default=1e9, help="no wave begins after these")
     parser.add_argument("--out", type=Path, help="a file for all rows as JSON")
@@ -197,7 +199,10 @@ def main() -> None:
     plan = load_plan(given.plan)
     placement = load_placement(plan, given.placement)
     settings = RunSettings(
-        cache_dir=read_settings().cache_dir, deterministic=False, buckets=given.batches
+        cache_dir=read_settings().cache_dir,
+        deterministic=False,
+        buckets=given.batches,
+        streams=given.streams,
     )
     found: dict[str, Any] = {"torch": torch.__version__, "placement": given.placement}
     options = {"max_tokens": given.tokens, "talker_max_tokens": given.frames}

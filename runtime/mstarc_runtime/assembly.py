@@ -24,6 +24,7 @@ from mstarc_runtime.live import RankPlan
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts, load_rank
 from mstarc_runtime.peer_memory import PeerMemory, Way
 from mstarc_runtime.plan_api import Again, DeviceStep, Step
+from mstarc_runtime.prompts import without_sharing
 from mstarc_runtime.trace import HostTrace, TracedExecutor
 from mstarc_runtime.transport.collectives import ProcessGroup
 from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK, Mailbox
@@ -40,7 +41,8 @@ class RunSettings:
 
     `threads` is a rank's number of threads for tensor arithmetic, the same on every rank and for
     every placement, since sums may depend on it. `high_water_mark` is the most messages under way
-    from one process to another. `sources` replaces weights of nodes. `buckets` are the sizes that
+    from one process to another. `sources` replaces weights of nodes. Without
+    `share_prompts` no request uses pages that another has filled. `buckets` are the sizes that
     batches of regions are padded to, in place of the plan's. With `require_graphs` a rank that
     would run a region call by call does not start; `eager` are regions that are to be run so.
     `streams` says whether GPUs write into one another's memory (`peer_memory`). With
@@ -56,6 +58,7 @@ class RunSettings:
     buckets: Sequence[int] = ()
     eager: Sequence[str] = ()
     require_graphs: bool = False
+    share_prompts: bool = True
     streams: Way = "auto"
     trace: bool = False
 
@@ -102,6 +105,7 @@ def make_worker(
     rank_class, planned = load_rank(plan, placement.name, facts.module)
     steps = with_buckets(planned, settings.buckets, placement.max_requests)
     steps = outside_regions(steps, settings.eager)
+    steps = steps if settings.share_prompts else without_sharing(steps)
     if extras.stretch is not None:
         steps = with_stretch(steps, extras.stretch)
     usual = choices_on(device)
@@ -263,6 +267,8 @@ def device_of(kind: str, facts: ProcessFacts) -> torch.device:
             notes=[f"this machine has {torch.cuda.device_count()} CUDA devices"],
             helps=["use a placement on `cpu`, or compile with `--placement cpu`"],
         )
+    # Streams, graphs and kernels are those of a thread's present device.
+    torch.cuda.set_device(facts.device)
     return torch.device("cuda", facts.device)
 
 
