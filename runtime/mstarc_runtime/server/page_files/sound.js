@@ -148,7 +148,7 @@ export class Sound {
   }
 
   draw() {
-    const verb = this.isPlaying ? "Silence" : "Play";
+    const verb = this.isPlaying ? "Mute" : "Play";
     if (this.again.textContent !== verb) this.again.textContent = verb;
     this.again.disabled = !this.pieces.length;
     const gaps = this.gaps ? `, ${this.gaps} ${this.gaps === 1 ? "gap" : "gaps"}` : "";
