@@ -43,12 +43,12 @@ Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 _CLIENT_LEFT = 499
 
 POSTS: tuple[tuple[str, Answer], ...] = (
+    (generate.ROUTE, generate.generate),
     (chat.ROUTE, chat.chat),
     (speech.ROUTE, speech.speech),
     (transcriptions.ROUTE, transcriptions.transcribe),
     (images.GENERATIONS, images.generate),
     (images.EDITS, images.edit),
-    (generate.ROUTE, generate.generate),
 )
 GETS: tuple[tuple[str, Answer], ...] = (
     ("/", page.index),

@@ -5,8 +5,8 @@ What a call submits finds it through a context variable, of which asyncio keeps 
 """
 
 import re
+import secrets
 import time
-import uuid
 from collections.abc import Callable, Mapping, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -98,7 +98,7 @@ def _call_of(scope: MutableMapping[str, Any]) -> Call:
     }
     given = headers.get(HEADER, "")
     return Call(
-        id=given if _WORD.fullmatch(given) else uuid.uuid4().hex,
+        id=given if _WORD.fullmatch(given) else secrets.token_hex(16),
         method=scope.get("method", "WEBSOCKET"),
         path=scope["path"],
         headers=headers,

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -33,6 +32,7 @@ from mstarc_runtime.server.streaming import (
     streamed_events,
     unless_gone,
 )
+from mstarc_runtime.server.threads import in_thread
 
 ROUTE: Final = "/generate"
 FIELDS: Final = ("inputs", "options", "wants", "seed", "stream")
@@ -50,9 +50,10 @@ class _Made:
 
 async def generate(request: Request, service: Service) -> Response:
     """Runs the plan for its own inputs. Fails with MS9202 … MS9217."""
-    content = fields.read_object(await request.body())
+    body = await request.body()
+    content = fields.read_object(body)
     service.check_ready()
-    asked, contents = await run_in_threadpool(_read, service, content)
+    asked, contents = await in_thread(lambda: _read(service, content), size_bytes=len(body))
     is_streamed = fields.field(content, "stream", "true or false", False)
     live = service.submit(await prepared_inputs(service, asked, contents), ROUTE)
     end = service.ender(live)
@@ -95,7 +96,8 @@ async def _whole(service: Service, live: Live, as_parts: bool) -> Response:
         outputs = {name: _json(one, types[name]) for name, one in made.items()}
         return JSONResponse({"model": service.plan.model, "outputs": outputs, "usage": usage})
 
-    return await run_in_threadpool(build)
+    parts = [part for one in made.values() for part in (*one.sounds, *one.arrays)]
+    return await in_thread(build, size_bytes=sum(part.nbytes for part in parts))
 
 
 def _keep(made: _Made, each: Event) -> None:

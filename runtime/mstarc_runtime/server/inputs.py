@@ -115,15 +115,16 @@ async def prepared_inputs(
     service: Service, asked: Asked, contents: Mapping[str, Sequence[Content]]
 ) -> PreparedRequest:
     """A request with the inputs of `/generate`. Fails with MS92xx."""
-    request = prepare_read(service.plan, asked, {})
-    reading = Reading(service)
     inputs: dict[str, Any] = {}
+    # Options and outputs are checked before any media are read, which then go where it looks.
+    request = prepare_read(service.plan, asked, inputs)
+    reading = Reading(service)
     for declared in service.plan.inputs:
         if declared.name not in contents:
             continue
         read = [await _value(reading, declared, one) for one in contents[declared.name]]
         inputs[declared.name] = parts_in_order(read) if _has_parts(declared) else read[0]
-    return replace(request, inputs=inputs)
+    return request
 
 
 async def _value(reading: Reading, declared: Declared, content: Content) -> Any:

@@ -190,6 +190,8 @@ class Live:
 
 def _joined(events: list[Event]) -> list[Event]:
     """The events, those of one output that follow one another as one."""
+    if len(events) < 2:
+        return events
     runs: list[list[Event]] = []
     for event in events:
         if runs and _continues(runs[-1][-1], event):

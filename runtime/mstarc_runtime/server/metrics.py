@@ -4,6 +4,8 @@ Requests are counted here as they end; what the ranks count is taken from what t
 (`worker_metrics`).
 """
 
+from typing import Any, TypeVar, cast
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
@@ -13,12 +15,14 @@ from mstarc_runtime.server.worker_metrics import WorkerMetrics
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 _FACTORS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0, 10.0)
+Kind = TypeVar("Kind", Counter, Histogram)
 
 
 class Metrics:
     """Counters, gauges and histograms of a server."""
 
     def __init__(self) -> None:
+        self._found: dict[tuple[Any, tuple[str, ...]], Any] = {}
         self.registry = CollectorRegistry()
         self.workers = WorkerMetrics()
         self.registry.register(self.workers)
@@ -67,13 +71,13 @@ class Metrics:
     def over(self, followed: Followed) -> None:
         """Counts a request that has ended."""
         route, live, outcome = followed.route, followed.live, followed.outcome
-        self.requests.labels(route, outcome).inc()
-        self.tokens.labels(route).inc(live.tokens)
+        self.of(self.requests, route, outcome).inc()
+        self.of(self.tokens, route).inc(live.tokens)
         if live.failure is not None:
             self.failures.labels(live.failure.code).inc()
         times = followed.times
         if times.admitted_ns:
-            self.queue_s.labels(route).observe((times.admitted_ns - times.submitted_ns) / 1e9)
+            self.of(self.queue_s, route).observe((times.admitted_ns - times.submitted_ns) / 1e9)
         for output, playback in live.playing.items():
             self.sound_s.labels(route).inc(playback.sound_s)
             self.underruns.labels(route, output).inc(playback.underruns)
@@ -82,7 +86,14 @@ class Metrics:
                 spent_s = playback.last_s - times.admitted_ns / 1e9
                 self.real_time_factor.labels(route).observe(spent_s / playback.sound_s)
         if outcome == "finished":
-            self.request_s.labels(route).observe(followed.seconds)
+            self.of(self.request_s, route).observe(followed.seconds)
+
+    def of(self, metric: Kind, *labels: str) -> Kind:
+        """The one with these labels, found once: the library checks them anew each time."""
+        found = self._found.get((metric, labels))
+        if found is None:
+            found = self._found[metric, labels] = metric.labels(*labels)
+        return cast(Kind, found)
 
     def totals(self) -> dict[str, float]:
         """What has been counted so far, over all routes."""

@@ -66,6 +66,8 @@ class Service:
         self._usual_s = 1.0
         self._asking: asyncio.Task[dict[int, tuple[Told, Frame]]] | None = None
         self._found: dict[int, tuple[Told, Frame]] = {}
+        self.metrics.running.set_function(lambda: min(self.taken, placement.max_requests))
+        self.metrics.waiting.set_function(lambda: max(0, self.taken - placement.max_requests))
 
     @property
     def taken(self) -> int:
@@ -98,7 +100,6 @@ class Service:
         followed.times.is_traced = self.tracing.wants(followed.call)
         if followed.call is not None:
             followed.call.requests.append(followed)
-        self._count()
 
         def start(conductor: Conductor) -> None:
             try:
@@ -133,7 +134,8 @@ class Service:
             async for event in live.events():
                 if taken is not None and taken.first_output_s is None:
                     taken.first_output_s = taken.seconds
-                    self.metrics.first_output_s.labels(taken.route).observe(taken.seconds)
+                    seen = self.metrics.of(self.metrics.first_output_s, taken.route)
+                    seen.observe(taken.seconds)
                 yield event
         finally:
             self.cancel(live)
@@ -156,16 +158,10 @@ class Service:
         self.tracing.request_over(taken)
         if taken.outcome == "finished":
             self._usual_s += _WEIGHT * (taken.seconds - self._usual_s)
-        self._count()
 
     def requests(self) -> list[dict[str, Any]]:
         """Those that are not over, in the order of their coming."""
         return [taken.shown() for taken in self._taken.values()]
-
-    def _count(self) -> None:
-        running = min(self.taken, self.placement.max_requests)
-        self.metrics.running.set(running)
-        self.metrics.waiting.set(self.taken - running)
 
     # The ranks
 
@@ -252,7 +248,6 @@ class Service:
         return {process: each for process, (each, _) in self._found.items()}
 
     async def _ask(self) -> dict[int, tuple[Told, Frame]]:
-        self._found = {}
         self._found = {}
         if self._ranks.state not in ("ready", "restarting"):
             return {}

@@ -18,6 +18,8 @@ from starlette.types import Receive, Scope, Send
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.server.refusals import error_of
 
+# Who leaves within this time gets an answer that nobody reads.
+_BRIEF_S = 0.005
 DONE = b"data: [DONE]\n\n"
 EVENTS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -47,20 +49,39 @@ async def gone(receive: Receive) -> None:
 
 async def unless_gone(request: Request, made: Coroutine[Any, Any, Response], end: End) -> Response:
     """The response; `end` is called if it fails. Raises ClientLeft if nobody waits for it."""
-    making = asyncio.ensure_future(made)
-    watching = asyncio.ensure_future(gone(request.receive))
+    # Made in this task, and watched only if it takes a while: tasks are most of what a small answer
+    # costs.
+    this = asyncio.current_task()
+    assert this is not None
+    watching: asyncio.Task[None] | None = None
+    has_left = False
+
+    def leave(_: "asyncio.Task[None]") -> None:
+        nonlocal has_left
+        has_left = True
+        this.cancel()
+
+    def watch() -> None:
+        nonlocal watching
+        watching = asyncio.ensure_future(gone(request.receive))
+        watching.add_done_callback(leave)
+
+    timer = asyncio.get_running_loop().call_later(_BRIEF_S, watch)
     try:
-        await asyncio.wait({making, watching}, return_when=asyncio.FIRST_COMPLETED)
-        if not making.done():
-            raise ClientLeft
-        return making.result()
+        return await made
+    except asyncio.CancelledError as error:
+        end()
+        if has_left and not this.uncancel():
+            raise ClientLeft from error
+        raise
     except BaseException:
         end()
         raise
     finally:
-        for task in (making, watching):
-            task.cancel()
-        await asyncio.wait({making, watching})
+        timer.cancel()
+        if watching is not None:
+            watching.remove_done_callback(leave)
+            watching.cancel()
 
 
 class Stream(Response):

@@ -80,6 +80,14 @@ class Turns:
         if scope["type"] not in ("http", "websocket") or is_open(scope["path"]):
             await self._app(scope, receive, send)
             return
+        if not self._keys.are_needed and not _says_something(scope):
+            # As most requests are: as if they had been read.
+            token = _STANDING.set(Standing(came_s=_came_s(scope)))
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                _STANDING.reset(token)
+            return
         try:
             standing = read_standing(HTTPConnection(scope), self._keys)
         except RuntimeFailure as failure:
@@ -98,6 +106,14 @@ class Turns:
             _STANDING.reset(token)
 
 
+def _says_something(scope: Scope) -> bool:
+    return any(name.startswith(b"x-mstarc-") for name, _ in scope["headers"])
+
+
+def _came_s(scope: Scope) -> float | None:
+    return None if scope["type"] == "websocket" else time.monotonic()
+
+
 def is_open(path: str) -> bool:
     """Whether it is told without a key."""
     return path in _OPEN or path.startswith(_OPEN_BELOW)
@@ -108,12 +124,11 @@ def read_standing(connection: HTTPConnection, keys: Keys) -> Standing:
     client = keys.client(_key(connection))
     said = connection.headers.get(PRIORITY, "normal")
     priority = fields.choice({PRIORITY: said}, PRIORITY, tuple(PRIORITIES), "normal")
-    is_socket = connection.scope["type"] == "websocket"
     return Standing(
         client=client,
         priority=PRIORITIES[priority],
         deadline_s=_deadline(connection.headers.get(DEADLINE)),
-        came_s=None if is_socket else time.monotonic(),
+        came_s=_came_s(connection.scope),
     )
 
 
