@@ -142,7 +142,7 @@ def test_a_question_is_recorded_and_its_answer_is_heard(browser: Any, hearing: S
 
 def until(tab: Any, holds: str) -> None:
     """Waits for an expression to hold. (The page's policy forbids the library's own way.)"""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not tab.evaluate(holds):
         assert time.monotonic() < deadline, holds
         tab.wait_for_timeout(50)

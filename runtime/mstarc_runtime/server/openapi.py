@@ -71,7 +71,7 @@ def openapi(service: Service) -> dict[str, Any]:
         "/health": "whether a worker is lost",
         "/ready": "whether requests are taken, and how each worker is",
         "/metrics": "counters for Prometheus",
-        "/debug/live": "where each request is, and what each worker does; events to who accepts them",
+        "/debug/live": "where each request is, and what each worker does",
         "/openapi.json": "this document",
     }
     for path, summary in told.items():
