@@ -3,7 +3,8 @@
 The decoder of Orpheus at its public size, with random weights: 28 codes a window, of which the
 sound of the second frame is made. `torch` is plain torch in float32 (with `tf32`: its convolutions
 on the tensor cores, as torch has it by default), `whole` makes all four frames. `kernels` is what
-the runtime runs, with products in the precision named. Error: the greatest difference from plain
+the runtime runs, with products in the precision named; `chained`, each starts while the one before
+it ends. Error: the greatest difference from plain
 float32 (torch, call by call, no tensor cores), and the ratio of the sound's power to that of the
 difference.
 
@@ -149,6 +150,7 @@ def variants(decoder: Decoder, batch: int, device: torch.device) -> dict[str, Ca
     }
     for name, precision in precisions.items():
         made[f"kernels {name}"] = kernels(CodecStack(decoder, precision))
+    made["kernels chained"] = kernels(CodecStack(decoder, chained=True))
     made["kernels float16 whole"] = kernels(CodecStack(decoder), WHOLE)
     return made
 

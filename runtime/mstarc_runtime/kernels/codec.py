@@ -18,7 +18,7 @@ the type of its weights. Sums are float32; float16 numbers saturate.
 To a product is done nothing more than a bias (PLAIN), or it is a CHANGE: added to what is beside
 it; or, for NOISE, it is multiplied by noise, which is a hash of the codes, and then added. MIXED is
 a PLAIN one whose own product with `mixing` is NOISE. Each number is added up in one order, whatever
-else is in the batch. Kernels start early (see `dependent`).
+else is in the batch. CHAINED kernels start early (see `dependent`).
 """
 
 import triton

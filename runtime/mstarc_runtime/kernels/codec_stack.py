@@ -9,7 +9,7 @@ What is computed in float16 differs from float32 by less than a thousandth of th
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import triton
@@ -92,10 +92,17 @@ def is_served(decoder: "Decoder") -> bool:
 
 
 class CodecStack:
-    """The kernels of one decoder, whose weights must not change any more."""
+    """The kernels of one decoder, whose weights must not change any more.
 
-    def __init__(self, decoder: "Decoder", precision: Precision = HALF) -> None:
+    `chained`: each kernel starts while the one before it ends. By itself the chain is faster then;
+    beside another one its waiting blocks would hold multiprocessors that the other could use.
+    """
+
+    def __init__(
+        self, decoder: "Decoder", precision: Precision = HALF, *, chained: bool = False
+    ) -> None:
         self._precision = precision
+        self._chained = {"CHAINED": chained, "launch_pdl": chained}
         self._decoder = decoder
         self._tables = [_table(level) for level in decoder.readers]
         wide, narrow = decoder.entry
@@ -129,7 +136,7 @@ class CodecStack:
         codec.latent[(batch, len(span), triton.cdiv(channels, 256))](
             numbers, *self._tables, self._enter_taps, self._enter_bias, out, seeds,
             numbers.shape[1] // 7, span.begin, len(span), C=channels, BLOCK=256,
-            **self._chained(numbers),
+            **self._chained,
         )  # fmt: skip
         return out, seeds
 
@@ -173,7 +180,7 @@ class CodecStack:
         codec.depthwise[(triton.cdiv(m, _ROWS), channels // lanes)](
             x.snaked, weights.taps, weights.taps_bias, *weights.inner, out,
             x.span.begin, len(x.span), wanted.begin, len(wanted), m, weights.dilation, channels,
-            BM=_ROWS, BC=lanes, **self._chained(out),
+            BM=_ROWS, BC=lanes, **self._chained,
         )  # fmt: skip
         return out
 
@@ -219,7 +226,7 @@ class CodecStack:
             FORM=form, EFFECT=effect, KEPT=keep, SNAKED=curve is not None,
             ADDED=beside is not None, BM=tile.rows, BN=tile.columns, BK=tile.inner,
             PRECISION=self._precision.dot, num_warps=tile.warps, num_stages=tile.stages,
-            **self._chained(x),
+            **self._chained,
         )  # fmt: skip
         return Sequence(span=wanted, plain=kept, snaked=snaked)
 
@@ -230,14 +237,9 @@ class CodecStack:
         codec.samples[(triton.cdiv(len(wanted), 32), batch)](
             x.snaked, self._leave_taps, self._leave_bias, out,
             x.span.begin, len(x.span), wanted.begin, len(wanted),
-            C=channels, LANES=triton.next_power_of_2(channels), BT=32, **self._chained(out),
+            C=channels, LANES=triton.next_power_of_2(channels), BT=32, **self._chained,
         )  # fmt: skip
         return out
-
-    def _chained(self, x: Tensor) -> dict[str, Any]:
-        """Kernels start while the one before them ends, where the device knows how."""
-        chained = x.device.type == "cuda" and torch.cuda.get_device_capability(x.device)[0] >= 9
-        return {"CHAINED": chained, "launch_pdl": chained}
 
     def _matrix(self, conv: "Conv") -> Tensor:
         """[N, K] of a convolution of width 1."""
