@@ -224,7 +224,9 @@ def conversations(at: Target) -> Iterator[tuple[str, Ask]]:
         count, is_cancelled = 0, False
         with at.client.realtime.connect(model=at.model.id) as connection:
             connection.recv()
-            connection.session.update(session={"type": "realtime", "max_output_tokens": at.tokens})
+            # Long enough that there is something to interrupt.
+            most = at.tokens * 8 if interrupt else at.tokens
+            connection.session.update(session={"type": "realtime", "max_output_tokens": most})
             connection.input_audio_buffer.append(audio=base64.b64encode(spoken).decode())
             connection.input_audio_buffer.commit()
             connection.response.create()

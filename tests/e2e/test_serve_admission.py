@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -59,6 +60,24 @@ def test_without_a_key_only_health_is_told(guarded: Server) -> None:
     assert (refused.status_code, error(refused)["code"]) == (401, "MS9221")
     assert refused.headers["www-authenticate"] == "Bearer"
     assert error(refused)["type"] == "authentication_error"
+
+
+def test_a_websocket_needs_a_key_too(guarded: Server) -> None:
+    websockets = pytest.importorskip("websockets")
+    from websockets.sync.client import connect
+
+    address = guarded.address.replace("http", "ws") + "/v1/realtime"
+
+    def status(**given: Any) -> int:
+        with pytest.raises(websockets.exceptions.InvalidStatus) as refused:
+            connect(address, **given)
+        return int(refused.value.response.status_code)
+
+    assert status() == 401
+    # Let in, and told that this model hears nothing.
+    assert status(additional_headers=of("web")) == 404
+    offered = ["realtime", "openai-insecure-api-key.sk-web-12345"]
+    assert status(subprotocols=offered) == 404
 
 
 async def until_taken(http: httpx.AsyncClient, count: int) -> None:

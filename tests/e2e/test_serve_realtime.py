@@ -1,9 +1,11 @@
-"""Live speech over a WebSocket, as OpenAI's client asks for it, against servers as real processes."""
+"""Live speech over a WebSocket, as OpenAI's client asks for it, to servers as real processes."""
 
 import base64
 import io
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -130,6 +132,24 @@ def test_a_client_that_leaves_frees_its_answer(hearing: Server) -> None:
         connection.input_audio_buffer.commit()
         connection.response.create()
         until(connection, "response.output_audio_transcript.delta")
+    assert hearing.held() == before
+
+
+def test_clients_that_leave_at_random_points_leave_nothing(hearing: Server) -> None:
+    before = hearing.held()
+    random = Random(7)
+    pieces = spoken()
+
+    def leave(points: int) -> None:
+        with talking(hearing, "voice_chat", LONG) as connection:
+            speak(connection, pieces[: points + 1])
+            connection.input_audio_buffer.commit()
+            connection.response.create()
+            for _ in range(points):
+                connection.recv()
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(leave, [random.randrange(12) for _ in range(12)]))
     assert hearing.held() == before
 
 
