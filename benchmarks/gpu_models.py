@@ -8,17 +8,23 @@ TFLOP/s, or the weights and what is attended at 4.3 TB/s, whichever is longer.
 
     for model in bagel vjepa2_ac pi05; do
       mstarc compile specs/$model.mstar --sizes specs/random/$model.yaml --placement 1xH200 \\
-          -o build/${model}_h200
+          -o build/$model
     done
-    python benchmarks/gpu_models.py pi05 build/pi05_h200
-    python benchmarks/gpu_models.py vjepa2_ac build/vjepa2_ac_h200 --peer vjepa2   # Meta's checkout
-    python benchmarks/gpu_models.py bagel build/bagel_h200 [--steps 50]
+    mstarc compile specs/pi05.mstar --sizes benchmarks/pi05_tf32.yaml --placement 1xH200 \\
+        -o build/pi05_tf32
+    mstarc compile benchmarks/bagel_apart_2gpu.yaml --sizes specs/random/bagel.yaml \\
+        -o build/bagel_apart
+    python benchmarks/gpu_models.py vjepa2_ac=build/vjepa2_ac --peer vjepa2   # Meta's checkout
+    python benchmarks/gpu_models.py pi05=build/pi05_tf32 pi05=build/pi05 bagel=build/bagel
+    python benchmarks/gpu_models.py bagel=build/bagel_apart --part draw       # on two GPUs
 """
 
 import argparse
+import gc
 import statistics
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,11 +36,14 @@ import torch
 
 from mstarc_runtime.assembly import Extras, RunSettings
 from mstarc_runtime.engine.batch import StepBatch
+from mstarc_runtime.engine.context import StatelessContext
 from mstarc_runtime.engine.device_choices import choices_on
 from mstarc_runtime.engine.eager import Executor
 from mstarc_runtime.launch import LocalRanks, run_until_done
 from mstarc_runtime.loader import load_placement, load_plan
+from mstarc_runtime.models.pi05 import VisionTower
 from mstarc_runtime.plan_api import DeviceStep, Rank
+from mstarc_runtime.process_ranks import ProcessRanks
 from mstarc_runtime.request import PreparedRequest
 from mstarc_runtime.weights.progress import progress_to
 from mstarc_runtime.worker import Worker
@@ -42,7 +51,6 @@ from mstarc_runtime.worker import Worker
 # Measured on one H200: dense bfloat16 products, and bytes that a kernel reads.
 FLOPS_A_SECOND = 790e12
 BYTES_A_SECOND = 4.3e12
-BAGEL_HEADS = 28
 
 
 @dataclass(slots=True)
@@ -109,6 +117,13 @@ class Heard:
         raise AssertionError("nobody cancels")
 
 
+class NoExecutor:
+    """For ranks that are processes of their own: nobody looks at their steps."""
+
+    def device_ms(self) -> Counter[str]:
+        return Counter()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Took:
     """Seconds of one wave of requests, and milliseconds on the device by step."""
@@ -120,28 +135,39 @@ class Took:
 
 
 class Served:
-    """A plan on one GPU."""
+    """A plan on one GPU, or on those that its placement names."""
 
     def __init__(self, folder: Path, buckets: Sequence[int], frontends: Mapping[str, Any]) -> None:
         plan = load_plan(folder)
         (name,) = plan.placements
+        placement = load_placement(plan, name)
         self.plan = plan
+        self.name = folder.name
         usual = choices_on(torch.device("cuda", 0))
-        self.executor = TimedExecutor(usual.executor)
+        self.executor: TimedExecutor | NoExecutor = NoExecutor()
+        self.ranks: LocalRanks | ProcessRanks
         begun = time.perf_counter()
-        self.ranks = LocalRanks(
-            plan,
-            load_placement(plan, name),
-            settings=RunSettings(cache_dir=Path("build/cache"), buckets=buckets),
-            progress=progress_to(sys.stderr),
-            extras=Extras(executor=self.executor, implementations=frontends),
-            say=lambda text: print(text, file=sys.stderr, flush=True),
-        )
-        print(f"ready after {time.perf_counter() - begun:.1f} s; {usual.said}", flush=True)
+        given: dict[str, Any] = {
+            "settings": RunSettings(cache_dir=Path("build/cache"), buckets=buckets),
+            "progress": progress_to(sys.stderr),
+            "say": lambda text: print(text, file=sys.stderr, flush=True),
+        }
+        if len(placement.processes) > 1:
+            self.ranks = ProcessRanks(plan, placement, start_timeout_s=120.0, **given)
+        else:
+            self.executor = TimedExecutor(usual.executor)
+            extras = Extras(executor=self.executor, implementations=frontends)
+            self.ranks = LocalRanks(plan, placement, extras=extras, **given)
+        took = time.perf_counter() - begun
+        print(f"== {folder.name} on {name}, ready after {took:.1f} s; {usual.said}", flush=True)
 
     @property
     def worker(self) -> Worker:
+        assert isinstance(self.ranks, LocalRanks)
         return self.ranks.workers[0]
+
+    def close(self) -> None:
+        self.ranks.close()
 
     def ask(self, wave: Sequence[PreparedRequest]) -> Took:
         """All of a wave at once."""
@@ -159,9 +185,15 @@ class Served:
             heard=heard,
         )
 
-    def median(self, wave: Sequence[PreparedRequest], repeats: int) -> Took:
-        """Of so many, after one that warms up."""
-        self.ask(wave)
+    def median(
+        self,
+        wave: Sequence[PreparedRequest],
+        repeats: int,
+        warm_up: Sequence[PreparedRequest] | None = None,
+    ) -> Took:
+        """Of so many, after two that warm up: the second time calls by shape are captured."""
+        for _ in range(2):
+            self.ask(wave if warm_up is None else warm_up)
         took = sorted((self.ask(wave) for _ in range(repeats)), key=lambda each: each.wall_s)
         return took[len(took) // 2]
 
@@ -234,8 +266,23 @@ def pi05(served: Served, options: argparse.Namespace) -> None:
         read = 4.0 * tower + 2.0 * (reads + acts * 10)
         show(f"{batch} x 3 cameras, 10 steps", took, floor_s(flops=flops, read=read))
         print(f"    {50 * batch / took.wall_s:.0f} actions a second")
+    _compare_precisions(parts.stateless["vit_encoder"].module)
     if options.profile:
         served.profile([requests.act(served.plan, 0)])
+
+
+def _compare_precisions(tower: torch.nn.Module) -> None:
+    """Prints how far the tower's rows in TF32 are from those in float32."""
+    assert isinstance(tower, VisionTower)
+    context = StatelessContext(batch=1, device=torch.device("cuda", 0))
+    px = torch.rand(1, 3, 3, 224, 224, device="cuda") * 2 - 1
+    before, dtype, rows = tower.allows_tf32, tower.out_dtype, {}
+    tower.out_dtype = torch.float32
+    for tower.allows_tf32 in (False, True):
+        rows[tower.allows_tf32] = tower.encode(context, px)
+    tower.allows_tf32, tower.out_dtype = before, dtype
+    error = (rows[True] - rows[False]).norm() / rows[False].norm()
+    print(f"    vision tower in TF32 against float32: relative error {float(error):.1e}; {before=}")
 
 
 def bagel(served: Served, options: argparse.Namespace) -> None:
@@ -246,25 +293,23 @@ def bagel(served: Served, options: argparse.Namespace) -> None:
 
 
 def _draw(served: Served, options: argparse.Namespace) -> None:
-    engine = served.worker.parts.kv["llm"]
-    per_row = 2.0 * sum(
-        p.numel() for n, p in engine.module.named_parameters() if ".cells." in n and p.dim() > 1
-    )
-    layout, rows = engine.cache.layout, 4098
-    a_pass = per_row * rows + 4.0 * layout.layers * BAGEL_HEADS * layout.head_dim * rows * (
-        rows + 40
-    )
+    rows, layers, width, inner = 4098, 28, 3584, 18944
+    heads, kv_heads, head_dim = 28, 4, 128
+    a_layer = width * (2 * heads + 2 * kv_heads) * head_dim + 3 * width * inner
+    per_row = 2.0 * layers * a_layer
+    a_pass = per_row * rows + 4.0 * layers * heads * head_dim * rows * (rows + requests.PROMPT_ROWS)
     for name, given in (
         ("interval 0.4 .. 1", {}),
         ("three branches always", {"image_scale": 2.0, "guide_from": 0.0}),
     ):
         wave = [requests.draw(served.plan, options.steps, **given)]
         passes = requests.branches(options.steps, **given)
-        took = served.median(wave, options.repeats)
+        few = [requests.draw(served.plan, 3, **given)]
+        took = served.median(wave, options.draws, few)
         show(f"1024 x 1024, {options.steps} steps, {name}", took, floor_s(flops=a_pass * passes))
         rate = a_pass * passes / took.wall_s
         print(f"    {passes} passes, {rate / 1e12:.0f} TFLOP/s, {rate / FLOPS_A_SECOND:.1%}")
-        if options.profile:
+        if options.profile and isinstance(served.ranks, LocalRanks):
             served.profile([requests.draw(served.plan, 4, **given)])
 
 
@@ -291,11 +336,25 @@ MODELS: Mapping[str, Callable[[Served, argparse.Namespace], None]] = {
 }
 
 
+def _measured(
+    model: str, folder: Path, buckets: Sequence[int], options: argparse.Namespace
+) -> bool:
+    """Measures one plan; whether nothing failed, which is printed. The others go on."""
+    try:
+        served = Served(folder, buckets, requests.FRONTENDS)
+        MODELS[model](served, options)
+        served.close()
+    except Exception:
+        traceback.print_exc(file=sys.stdout)
+        return False
+    return True
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", choices=sorted(MODELS))
-    parser.add_argument("plan", type=Path)
+    parser.add_argument("plans", nargs="+", metavar="MODEL=PLAN")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--draws", type=int, default=5, help="repeats of a whole drawing")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8])
     parser.add_argument("--horizons", type=int, nargs="+", default=[4, 15, 30])
     parser.add_argument("--steps", type=int, default=50, help="of a drawing")
@@ -304,14 +363,18 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="also say which kernels take long")
     parser.add_argument("--peer", type=Path, help="a checkout of facebookresearch/vjepa2")
     options = parser.parse_args()
-    buckets = sorted({1, *options.batches}) if options.model != "vjepa2_ac" else [1]
-    served = Served(options.plan, buckets, requests.FRONTENDS)
     print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}", flush=True)
-    MODELS[options.model](served, options)
+    failed = False
+    for model, _, folder in (given.partition("=") for given in options.plans):
+        buckets = sorted({1, *options.batches}) if model != "vjepa2_ac" else [1]
+        failed = not _measured(model, Path(folder), buckets, options) or failed
+        gc.collect()
+        torch.cuda.empty_cache()
     if options.peer is not None:
         from peers import vjepa2_ac as peer
 
-        peer.measure(options.peer, options.horizons, options.repeats)
+        peer.measure(options.peer, options.horizons, max(1, options.repeats // 3))
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ The spread and the join are on one rank, that of the machine or else of the firs
 whose choice says that nothing is to do goes from the spread to the join.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mstarc.analysis.control import first_call, side_by_side
@@ -50,7 +51,9 @@ class SpreadFlattener:
             drafting.inside = (*outside, (spread, number))
             drafting.rank = home
             drafting.put_label(label)
-            flattener.body(group, scope)
+            apart = replace(parallel, branches=tuple((statement,) for statement in group))
+            either = alternatives(apart, flattener.signatures)
+            flattener.body(group if either is None else (either,), scope)
             drafting.jump(meet)
         drafting.inside = outside
         drafting.put_label(meet)

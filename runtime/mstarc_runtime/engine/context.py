@@ -302,7 +302,7 @@ class FixedContext(_CacheContext):
     def begin(self) -> "FixedContext":
         """Itself, for one call: what follows from where requests stand is computed anew."""
         self.positions = (self._mirror.starts[:, None] + self._within).flatten()
-        self._row_slots = self._slots.repeat_interleave(self.rows.each)
+        self._row_slots = self._slots[:, None].expand(-1, self.rows.each).flatten()
         return self
 
     def _host_slots(self) -> list[int]:

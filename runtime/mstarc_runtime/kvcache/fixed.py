@@ -35,7 +35,7 @@ class FixedRows:
         layout = cache.layout
         self._cache = cache
         self._context = context
-        self._keep = keep
+        self.keep = keep
         self.bucket = bucket
         self.each = each
         self.batch = 0
@@ -57,9 +57,9 @@ class FixedRows:
         stands for its batch by identity. Raises OutOfPages or ContextFull, and then nothing has
         changed.
         """
-        calls = passes if self._keep else 1
+        calls = passes if self.keep else 1
         tables = self._cache.tables
-        if not self._keep and slots is self._given and tables.version == self._seen:
+        if not self.keep and slots is self._given and tables.version == self._seen:
             return
         assert 1 <= slots.size <= self.bucket, f"{slots.size} requests in a bucket of {self.bucket}"
         keys = tables.keys(slots, self._context)
@@ -77,7 +77,7 @@ class FixedRows:
         self.kv_lengths[self.batch :] = self.each
         self.version += 1
         self._set_pages(keys, int(lengths.max()) + self.each * calls)
-        if self._keep:
+        if self.keep:
             tables.advance(keys, self.each * calls)
         self._seen = tables.version
 

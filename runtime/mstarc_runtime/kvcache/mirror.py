@@ -200,7 +200,8 @@ class FixedMirror:
             self._lengths.update()
         if self._seen[1] != rows.batch_version:
             self._slots.update()
-        if self._seen[2] != rows.pages_version:
+        # Where rows stay, requests that have stopped on the device have lost their pages there.
+        if self._seen[2] != rows.pages_version or rows.keep:
             self._pages.update(rows.width)
         self._seen = versions
 

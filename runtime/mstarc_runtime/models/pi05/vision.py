@@ -91,7 +91,7 @@ class VisionTower(nn.Module):
             raise bad_config(
                 "float32_matmul", precision, " or ".join(f"`{p}`" for p in _PRECISIONS)
             )
-        self._allows_tf32 = precision == "tf32"
+        self.allows_tf32 = precision == "tf32"
 
     by_shape = frozenset({"encode"})
 
@@ -113,7 +113,7 @@ class VisionTower(nn.Module):
         # [N, 3, rows, high, columns, wide] → a row of numbers a patch.
         rows = parts.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
         x = functional.linear(rows, self.patches.flatten(1), self.patch_bias) + self.places.weight
-        with _products(tf32=self._allows_tf32):
+        with _products(tf32=self.allows_tf32):
             for layer in self.layers:
                 x = layer(x)
             seen: Tensor = self.project(self.norm(x)).to(self.out_dtype)
