@@ -155,6 +155,7 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
     CatalogueRow(
         code="MS9222", name="deadline-passed", summary="a request was not answered in its time"
     ),
+    CatalogueRow(code="MS9223", name="no-such-route", summary="a server has no such address"),
     CatalogueRow(
         code="MS9301", name="worker-died", summary="a worker process ended while it was needed"
     ),

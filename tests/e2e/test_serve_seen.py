@@ -42,7 +42,9 @@ def test_every_answer_has_its_id_and_a_clients_own_is_kept(logging: Server) -> N
         assert (answer.headers["x-request-id"] == given) is kept
     refused = logging.http.post("/generate", json={}, headers={"x-request-id": "mine-2"})
     assert refused.headers["x-request-id"] == "mine-2"
-    assert logging.http.get("/nowhere").headers["x-request-id"]
+    nowhere = logging.http.get("/nowhere")
+    assert nowhere.headers["x-request-id"]
+    assert (nowhere.status_code, nowhere.json()["error"]["code"]) == (404, "MS9223")
 
 
 def test_a_log_of_json_says_what_became_of_each_request(logging: Server) -> None:

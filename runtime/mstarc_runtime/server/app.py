@@ -180,7 +180,8 @@ def _no_route(request: Request, error: HTTPException) -> dict[str, Any]:
         "message": "; ".join([said, *did_you_mean(path, known)]),
         "type": "not_found_error",
         "param": None,
-        "code": str(error.status_code),
+        "code": "MS9223",
+        "name": "no-such-route",
         "notes": [f"there is {', '.join(f'`{route}`' for route in known)}"],
         "helps": did_you_mean(path, known),
     }
