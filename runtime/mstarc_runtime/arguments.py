@@ -171,6 +171,12 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="do not start if a region would be run call by call at any size",
     )
     parser.add_argument(
+        "--no-shared-prompts",
+        dest="share_prompts",
+        action="store_false",
+        help="read every prompt whole, also where another request's begins with the same tokens",
+    )
+    parser.add_argument(
         "--streams",
         choices=WAYS,
         default="auto",

@@ -122,6 +122,7 @@ def run_settings(
         buckets=options.buckets,
         eager=options.eager,
         require_graphs=options.require_graphs,
+        share_prompts=options.share_prompts,
         streams=options.streams,
         trace=trace,
     )

@@ -11,13 +11,15 @@ is by whole pieces, so that every row is computed among the same ones.
 Not here: how long a piece is and who goes first (`mstarc_schedule.batching`).
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.mirroring import LeadingKVEngine
 from mstarc_runtime.engine.sharing import PromptSharing
 from mstarc_runtime.kvcache.prefixes import PrefixCounts, digests_of
-from mstarc_runtime.plan_api import DeviceStep, Pieces
+from mstarc_runtime.plan_api import DeviceStep, Pieces, Step
 from mstarc_runtime.scheduler import Reading, Station
 from mstarc_schedule.batching import behind_whole, piece_of, take_packed
 
@@ -132,3 +134,13 @@ class PromptReader:
         station.ready = [
             rows[index] for index in behind_whole(self._worker.scheduler.policy, lefts)
         ]
+
+
+def without_sharing(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps, none of which lets a request use pages that another has filled."""
+    return tuple(
+        replace(step, pieces=replace(step.pieces, shared=False))
+        if isinstance(step, DeviceStep) and step.pieces is not None
+        else step
+        for step in steps
+    )

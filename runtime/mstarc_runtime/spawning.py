@@ -178,6 +178,7 @@ def settings_to_json(settings: RunSettings) -> str:
             "buckets": list(settings.buckets),
             "eager": list(settings.eager),
             "require_graphs": settings.require_graphs,
+            "share_prompts": settings.share_prompts,
             "streams": settings.streams,
             "trace": settings.trace,
         }
