@@ -103,7 +103,8 @@ class PassLog:
             padding_slot=batch.padding_slot,
             tested=self._tested,
         )
-        for rows in _moving(batch.step_contexts.values()) or [None]:
+        moving: list[MovingRows | MovingFixed | None] = [*_moving(batch.step_contexts.values())]
+        for rows in moving or [None]:
             self._move(end, rows, 1)
             end = None
 
