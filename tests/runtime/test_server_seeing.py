@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import pytest
@@ -20,6 +20,7 @@ from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.server.calls import Call, Calls, current_call
 from mstarc_runtime.server.log import Log
 from mstarc_runtime.server.refusals import refusal
+from mstarc_runtime.server.tracing import tracing_to
 from mstarc_runtime.top.command import main as top
 from mstarc_runtime.top.rates import rates_of
 from mstarc_runtime.top.view import view
@@ -168,7 +169,14 @@ def test_a_picture_has_no_need_of_colour() -> None:
 
 
 class Answers(BaseHTTPRequestHandler):
-    """Something at an address that is no server, or one that asks for a key."""
+    """A collector of spans, something that is no server, or one that asks for a key."""
+
+    collected: ClassVar[list[bytes]] = []
+
+    def do_POST(self) -> None:
+        self.collected.append(self.rfile.read(int(self.headers["content-length"])))
+        self.send_response(200)
+        self.end_headers()
 
     def do_GET(self) -> None:
         wants_key = self.path == "/keys/debug/live"
@@ -196,3 +204,20 @@ def test_top_says_what_is_not_as_it_should_be(
     assert "`--key`" in said
     assert top([elsewhere]) == 2
     assert "error[MS9014]: what answers at" in capsys.readouterr().err
+
+
+def test_spans_go_to_a_collector_if_the_client_wants_them_kept(elsewhere: str) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+    tracing = tracing_to(f"{elsewhere}/v1/traces", "hello")
+    trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    for flag, is_kept in (("01", True), ("00", False)):
+        headers = {"traceparent": f"00-{trace}-{span}-{flag}"}
+        call = Call(id=f"flag-{flag}", method="POST", path="/generate", headers=headers)
+        tracing.begun(call)
+        assert tracing.wants(call) is is_kept
+        call.status = 200
+        tracing.over(call)
+    tracing.close()
+    sent = b"".join(Answers.collected)
+    assert bytes.fromhex(trace) in sent
+    assert b"flag-01" in sent and b"flag-00" not in sent
