@@ -28,7 +28,7 @@ def test_every_route_answers_as_it_must(
     before = server.held()
     script = ROOT / "benchmarks" / "openai_routes.py"
     done = subprocess.run(
-        [sys.executable, str(script), server.address, "--json", "--max-tokens", "12"],
+        [sys.executable, str(script), server.address, "--json", "--max-tokens", "32"],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
