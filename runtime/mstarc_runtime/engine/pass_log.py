@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from mstarc_runtime.engine.context import StepContext
 
 HALVES = 2
+# Of a captured body, at most, itself included.
+_WARM_UPS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,7 @@ class PassLog:
         self._is_host = device.type == "cpu"
         self.alive = torch.zeros(bucket, dtype=torch.bool, device=device)
         self._at = torch.zeros(1, dtype=torch.int64, device=device)
-        self._flags = torch.zeros((HALVES * most, bucket, COLUMNS), dtype=torch.bool, device=device)
+        self._flags = torch.zeros((_rows(most), bucket, COLUMNS), dtype=torch.bool, device=device)
         self._values: list[Tensor] = []
         self._half = 0
 
@@ -128,7 +130,7 @@ class PassLog:
     def _logs(self, effects: Sequence[Effect]) -> list[Tensor]:
         if not self._values:
             self._values = [
-                torch.zeros((HALVES * self.most, *v.shape), dtype=v.dtype, device=self._device)
+                torch.zeros((_rows(self.most), *v.shape), dtype=v.dtype, device=self._device)
                 for v in _values_of(effects)
             ]
         return self._values
@@ -208,6 +210,11 @@ def as_array(rows: Tensor) -> NDArray[Any]:
         rows = rows.view(torch.int16)
     array: NDArray[Any] = rows.detach().numpy()
     return array
+
+
+def _rows(most: int) -> int:
+    """Rows of the log: two stretches, and the runs that warm up before a capture."""
+    return max(HALVES * most, most + _WARM_UPS)
 
 
 def _moving(contexts: "Iterable[StepContext | FixedMirror]") -> list[MovingRows | MovingFixed]:
