@@ -235,6 +235,7 @@ STEPS = (
         rows="fixed",
         region="action_gen.1",
         buckets=(1, 2, 4, 8, 16, 32, 64),
+        stretch=4,
         passes=("main.action_gen",),
         then=Again(
             "main.action_gen",
