@@ -271,6 +271,21 @@ def test_a_server_with_keys_is_given_one(browser: Any, hello: Server) -> None:
     context.close()
 
 
+def test_without_a_drawing_of_its_placement_tables_say_what_runs(
+    browser: Any, hello: Server
+) -> None:
+    context = browser.new_context()
+    tab = context.new_page()
+    other = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><style>a {}</style></svg>'
+    tab.route("**/graph.svg", lambda route: route.fulfill(body=other, content_type="image/svg+xml"))
+    tab.goto(hello.address)
+    tab.wait_for_selector("#state.ready")
+    tab.wait_for_selector(".rank:nth-of-type(2) .pill.ready")
+    assert not tab.is_visible("#graph")
+    assert "none now" in tab.inner_text("#requests")
+    context.close()
+
+
 def test_the_page_is_its_own_files_and_nothing_else(hello: Server) -> None:
     answer = hello.http.get("/")
     assert "script-src 'self'" in answer.headers["content-security-policy"]
