@@ -1,6 +1,6 @@
 """What KV pages do for requests: prompts in pieces, prompts that begin alike, pages that run out.
 
-Orpheus with random weights, compiled here, on whatever device the placement names:
+Orpheus with random weights, compiled here, on one device:
 
 - *pieces*: the longest time between two sounds of a request while another's long prompt is read, at
   several sizes of pieces;
@@ -9,7 +9,7 @@ Orpheus with random weights, compiled here, on whatever device the placement nam
 - *few pages*: seconds for requests on pages for all of them and for a quarter of them, how often
   pages went to host memory, and whether the sounds are the same bytes.
 
-    python benchmarks/memory.py --placement 1xH200 --sizes benchmarks/orpheus_full.yaml [--json]
+    python benchmarks/memory.py --devices 1xH200 --sizes benchmarks/orpheus_full.yaml [--json]
 """
 
 import argparse
@@ -63,22 +63,32 @@ class Speakers:
     """A plan of Orpheus on one device."""
 
     def __init__(
-        self, options: argparse.Namespace, *sets: str, piece: int = 0, shared: bool = True
+        self,
+        options: argparse.Namespace,
+        *,
+        piece: int = 0,
+        shared: bool = True,
+        rows: int = 0,
+        pages: int = 0,
     ) -> None:
-        folder = Path(tempfile.mkdtemp()) / "plan"
-        words = [sys.executable, "-m", "mstarc", "compile", str(SPEC), "-o", str(folder)]
-        words += ["--sizes", str(options.sizes), "--placement", options.placement]
-        for one in (
-            f"max_seq_len={options.rows}",
-            f"max_concurrent_requests={options.most}",
-            *sets,
-        ):
-            words += ["--set", one]
+        folder = Path(tempfile.mkdtemp())
+        lines = ["model: orpheus", f"devices: {options.devices}"]
+        lines += [f"max_seq_len: {rows or options.rows}"]
+        lines += [f"max_concurrent_requests: {options.most}"]
+        if pages:
+            # As many requests as asked for, whatever pages there are.
+            lent = options.most * (rows // 16)
+            numbers = f"max_num_pages: {pages}, page_size: 16, cpu_offload_pages: {lent}"
+            lines += [f"kv_cache: {{{numbers}}}"]
+        lines += ["node_groups:", "  - {node_names: [frontend, LLM, snac_decoder], ranks: [0]}"]
+        (folder / "here.yaml").write_text("\n".join(lines) + "\n")
+        words = [sys.executable, "-m", "mstarc", "compile", str(SPEC), "-o", str(folder / "plan")]
+        words += ["--sizes", str(options.sizes), "--deployment", str(folder / "here.yaml")]
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(done.stdout + done.stderr)
-        self.plan = load_plan(folder)
-        placement = load_placement(self.plan, options.placement)
+        self.plan = load_plan(folder / "plan")
+        placement = load_placement(self.plan, "here")
         self.ranks = LocalRanks(
             self.plan,
             replace(placement, prefill_tokens=piece or placement.prefill_tokens),
@@ -158,16 +168,8 @@ def few_pages(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     sounds = []
     for name, pages in (("enough", each * options.most), ("few", each * options.most // 4)):
-        rows = f"max_seq_len={(options.tokens + 64 + page - 1) // page * page}"
         # One prompt a step, so that nobody's numbers depend on who is beside it.
-        speakers = Speakers(
-            options,
-            rows,
-            f"kv_cache.max_num_pages={pages}",
-            f"kv_cache.page_size={page}",
-            piece=32,
-            shared=False,
-        )
+        speakers = Speakers(options, piece=48, shared=False, rows=each * page, pages=pages)
         speakers.warm_up()
         heard = [
             speakers.ask(f"Sentence {number:02} of it.", options.tokens, seed=number)
@@ -189,7 +191,7 @@ def few_pages(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--placement", default="cpu")
+    parser.add_argument("--devices", default="1xcpu")
     parser.add_argument("--sizes", type=Path, default=ROOT / "specs" / "tiny" / "orpheus.yaml")
     parser.add_argument("--rows", type=int, default=2048, help="of a request's context at most")
     parser.add_argument("--tokens", type=int, default=200)

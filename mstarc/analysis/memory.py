@@ -37,7 +37,8 @@ class Limits:
     """How many requests run at once, rows of a context of one, rows of a page.
 
     `pages` is the number of pages of each node and rank, where the deployment says so;
-    `prefill_tokens` the most rows of prompts that one step reads, in whole pages.
+    `prefill_tokens` the most rows of prompts that one step reads, in whole pages; `lent_pages` as many
+    of each pool that requests which wait may have in host memory.
     """
 
     requests: int
@@ -46,6 +47,7 @@ class Limits:
     pages: int | None = None
     stretch: int = 0
     prefill_tokens: int = PREFILL_TOKENS
+    lent_pages: int = 0
 
 
 def limits_of(deployment: Deployment | None, kind: DeviceKind) -> Limits:
@@ -72,6 +74,7 @@ def limits_of(deployment: Deployment | None, kind: DeviceKind) -> Limits:
         pages=deployment.max_pages.value if deployment.max_pages else None,
         stretch=stretch,
         prefill_tokens=-(-piece // page_tokens) * page_tokens,
+        lent_pages=deployment.lent_pages.value if deployment.lent_pages else 0,
     )
 
 
@@ -80,7 +83,8 @@ class PoolNeed:
     """The pages of one node on the ranks of one assignment, the same number on each of them.
 
     `full`, `expected`: pages of one request at its longest, and as expected. `devices` are those
-    of the ranks and of their `copies`, each of which serves as many of the requests.
+    of the ranks and of their `copies`, each of which serves as many of the requests. `lent` more
+    pages are in host memory, of requests that wait.
     """
 
     node: str
@@ -90,6 +94,7 @@ class PoolNeed:
     expected: int
     page_bytes: int
     copies: int = 1
+    lent: int = 0
 
     def share(self, requests: int) -> int:
         """How many of so many requests one copy serves at most."""
@@ -128,6 +133,7 @@ def pool_needs(
             expected=max(min(usual, full), 1),
             page_bytes=limits.page_tokens * row,
             copies=len(devices[home]),
+            lent=limits.lent_pages,
         )
     return tuple(sorted(needs.values(), key=lambda need: need.ranks[0]))
 
@@ -177,8 +183,12 @@ class DeviceNeed:
         return sum(self.bytes_of(pool, pool.full * pool.share(requests)) for pool in self.pools)
 
     def expected_bytes(self, requests: int) -> int:
-        """Bytes of the pages of so many requests as they are expected, in all pools."""
-        return sum(self.bytes_of(pool, pool.expected * pool.share(requests)) for pool in self.pools)
+        """Bytes of the pages of so many requests as they are expected, in all pools; of those that
+        are not lent."""
+        return sum(
+            self.bytes_of(pool, max(0, pool.expected * pool.share(requests) - pool.lent))
+            for pool in self.pools
+        )
 
     def bytes_of(self, pool: PoolNeed, pages: int) -> int:
         """Bytes on this device of `pages` pages of a pool, in all processes that have it."""

@@ -31,6 +31,7 @@ def report_idle_settings(deployment: Deployment, program: Program, sink: Diagnos
         ("max_num_pages", deployment.max_pages),
         ("page_size", deployment.page_tokens),
         ("prefill_tokens", deployment.prefill_tokens),
+        ("cpu_offload_pages", deployment.lent_pages),
     ):
         if number is not None:
             report_idle(name, number.span, f"no node of `{program.model}` keeps a KV cache", sink)

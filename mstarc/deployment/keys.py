@@ -34,7 +34,7 @@ KV_CACHE: Mapping[str, str] = MappingProxyType(
         "max_num_pages": "the pages of each pool; without `page_size`, of 128 rows each",
         "page_size": "the rows of a page",
         "prefill_tokens": "the most rows of prompts that one step reads",
-        "cpu_offload_pages": "decides nothing here: pages stay on their device",
+        "cpu_offload_pages": "pages of each pool that requests which wait may have in host memory",
         "flashinfer_backend": "decides nothing here: the runtime picks the kernels",
     }
 )

@@ -80,6 +80,7 @@ class Deployment:
     page_tokens: Number | None = None
     stretch: Number | None = None
     prefill_tokens: Number | None = None
+    lent_pages: Number | None = None
     kwargs: tuple[Kwarg, ...] = ()
     groups: tuple[Group, ...]
     groups_span: Span

@@ -17,7 +17,6 @@ Found = TypeVar("Found")
 
 # Settings of other systems that decide nothing here: accepted, and never without a word.
 _IDLE = {
-    "cpu_offload_pages": "pages stay on their device: a request without room waits for admission",
     "flashinfer_backend": "the runtime picks FlashInfer's kernels for the GPU and the call",
 }
 _WORDS = {
@@ -77,6 +76,7 @@ class _Reader:
             max_pages=kv_cache.get("max_num_pages"),
             page_tokens=kv_cache.get("page_size"),
             prefill_tokens=kv_cache.get("prefill_tokens"),
+            lent_pages=kv_cache.get("cpu_offload_pages"),
             kwargs=kwargs,
             groups=groups,
             groups_span=self.span(top["node_groups"][0]),
@@ -269,17 +269,15 @@ class _Reader:
             ).items():
                 if name in _IDLE:
                     self.idle(name, key, setting)
-                elif (number := self.positive(setting)) is not None:
+                    continue
+                least = 0 if name == "cpu_offload_pages" else 1
+                if (number := self.number(setting, least)) is not None:
                     found[name] = number
         return found
 
     def idle(self, name: str, key: Any, setting: Any) -> None:
         """Check the type of a setting that decides nothing here, and say so (MS0630)."""
-        if name == "cpu_offload_pages":
-            right = self.rank(setting) is not None
-        else:
-            right = self.one_of(setting, BACKENDS)
-        if right:
+        if self.one_of(setting, BACKENDS):
             report_idle(name, self.span(key), _IDLE[name], self.sink)
 
     def one_of(self, node: Any, known: tuple[str, ...]) -> bool:

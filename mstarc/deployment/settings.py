@@ -78,6 +78,12 @@ SETTINGS: tuple[Setting, ...] = (
         meaning="the most rows of prompts that one step reads, in whole pages",
         default="2048, and 512 on CPUs",
     ),
+    Setting(
+        key="kv_cache.cpu_offload_pages",
+        field="lent_pages",
+        meaning="pages of each pool that requests which wait may have in host memory",
+        default="0: as many requests run at once as have room when they are as expected",
+    ),
 )
 
 
@@ -192,6 +198,7 @@ def settled(
         max_pages=numbers.get("max_pages", deployment.max_pages),
         page_tokens=numbers.get("page_tokens", deployment.page_tokens),
         prefill_tokens=numbers.get("prefill_tokens", deployment.prefill_tokens),
+        lent_pages=numbers.get("lent_pages", deployment.lent_pages),
     )
 
 

@@ -23,9 +23,10 @@ Rows, by device: everything that shares one is counted together, ranks, follower
 Sizes that only the run knows count as nothing; a row of nothing is left out.
 
 How many requests are let in is computed: as many as were asked for, as long as each has pages for
-an expected request (options at their defaults) and one of them for its longest. Then the slots,
-and with them the buckets of regions, are no more than that. Where a deployment says how many pages
-there are, they are not sized here.
+an expected request (options at their defaults) and one of them for its longest. Pages that a
+deployment lends to host memory count for the first. Then the slots, and with them the buckets of
+regions, are no more than that. Where a deployment says how many pages there are, they are not sized
+here.
 
 Afterwards every kv_cache node has a pool on its ranks, a pool has room for a request at its
 longest, and no device's rows are more than it holds; else MS0617 shows the table.
@@ -161,7 +162,9 @@ def _capacity(needs: list[DeviceNeed], limits: Limits) -> Capacity:
     for need in needs:
         if limits.pages is not None:
             whole = [limits.pages // pool.full * pool.copies for pool in need.pools]
-            usual = [limits.pages // pool.expected * pool.copies for pool in need.pools]
+            usual = [
+                (limits.pages + pool.lent) // pool.expected * pool.copies for pool in need.pools
+            ]
             most = min([limits.requests, *usual])
             found.append((most, min([most, *whole]), need.device))
             continue

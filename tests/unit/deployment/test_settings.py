@@ -97,7 +97,6 @@ def test_a_variant_without_an_output_needs_no_rank_for_what_makes_it(
         ("model_kwargs: {depht: 6}\n", "MS0603", "did you mean `depth`?"),
         ("model_kwargs: {depth: many}\n", "MS0318", "is not an `int`"),
         ("model_kwargs: {cuda_graph: true}\n", "MS0630", "`cuda_graph` changes nothing"),
-        ("kv_cache: {cpu_offload_pages: 2}\n", "MS0630", "`cpu_offload_pages` changes nothing"),
         ("kv_cache: {flashinfer_backend: fa2}\n", "MS0630", "`flashinfer_backend` changes"),
         ("kv_cache: {flashinfer_backend: fa22}\n", "MS0605", "did you mean `fa2`, `fa3`?"),
         ("resources: {kv_cache: {page_szie: 2}}\n", "MS0603", "did you mean `page_size`?"),
