@@ -171,13 +171,22 @@ def make_worker(
     peers.agree()
     for line in peers.said:
         say(f"{facts}: {line}")
+    # Sizes that somebody names, and those that must be there, are there from the beginning.
+    if not settings.buckets and not settings.require_graphs:
+        worker.later.put_off(worker)
     graphs = executor.capture(worker)
     captured = time.monotonic()
     worker.trace = trace
-    worker.start_s = {"weights": loaded - began, "capture": captured - loaded}
+    first = worker.start_s.get("first runs", 0.0)
+    worker.start_s["weights"] = loaded - began
+    worker.start_s["capture"] = captured - loaded - first
     say(f"{facts}: weights ready after {loaded - began:.1f} s")
     if graphs:
-        say(f"{facts}: {graphs} graphs captured in {captured - loaded:.1f} s")
+        compiled = f" (and first runs, which compile kernels, {first:.1f} s)" if first else ""
+        later = f"; {worker.later.count} more while nobody is served" if worker.later.count else ""
+        say(
+            f"{facts}: {graphs} graphs captured in {captured - loaded - first:.1f} s{compiled}{later}"
+        )
     if settings.require_graphs:
         require_graphs(worker)
     return worker

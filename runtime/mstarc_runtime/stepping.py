@@ -264,7 +264,7 @@ class Stepper:
         bucket = bucket_of(
             worker.scheduler.policy,
             step.rows,
-            step.buckets,
+            worker.later.ready(step),
             rows,
             captured=worker.executor.captures(step),
         )

@@ -21,6 +21,7 @@ from mstarc_runtime.engine.builder import RankBuilder, RankParts, TorchOps
 from mstarc_runtime.engine.coverage import Coverage
 from mstarc_runtime.engine.eager import Executor
 from mstarc_runtime.engine.host import HostPool
+from mstarc_runtime.engine.later_sizes import LaterSizes
 from mstarc_runtime.frames import unpack_value
 from mstarc_runtime.grouping import Connect, Groups
 from mstarc_runtime.live import LiveRequest, RankPlan
@@ -85,6 +86,8 @@ class Worker:
         self.coverage = Coverage()
         self.costs = StepCosts(is_device_here=device.type == "cpu")
         self.teller = Teller(self)
+        # Sizes of regions that it captures while nobody is served.
+        self.later = LaterSizes()
         # Seconds that parts of its start took, by name.
         self.start_s: dict[str, float] = {}
         self.trace: HostTrace | None = None
@@ -155,6 +158,9 @@ class Worker:
             self.costs.end(station.step.id)
         if did:
             self._idle_turns = 0
+        elif self.later.count and not self.live:
+            self.later.capture_next(self)
+            did = True
         elif (self.scheduler.starved() or self.mover.waiting) and not self.mailbox.backlog:
             self._idle_turns = self.preempter.end_starvation(self._idle_turns + 1)
         if trace is not None:

@@ -7,6 +7,7 @@ first run did. Steps outside the regions run as they are written; how often a re
 because its size was not captured, is counted in `eager_runs`.
 """
 
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -33,16 +34,20 @@ class CudaGraphExecutor:
         self._pools: dict[Any, Any] = {}
         # Captured there: what libraries keep for each stream must not be that of another queue.
         self._streams: dict[Any, Any] = {}
+        self._first_runs_s = 0.0
 
     def captures(self, step: DeviceStep) -> bool:
         return is_capturable(step)
 
     def capture(self, worker: "Worker") -> int:
         """Captures every region at every size; how many graphs there are."""
+        self._first_runs_s = 0.0
         for step, bucket in region_steps(worker):
             queue = worker.stepper.flights.stream_of(step)
             with rows_to_capture(worker, step, bucket) as batch:
                 self._graphs[(step.id, bucket)] = self._captured(worker.rank, batch, queue)
+        spent = worker.start_s.get("first runs", 0.0)
+        worker.start_s["first runs"] = spent + self._first_runs_s
         return len(self._graphs)
 
     def run(self, rank: Rank, batch: StepBatch) -> None:
@@ -60,12 +65,14 @@ class CudaGraphExecutor:
             # The main queue is the default stream, and nothing can be captured there.
             self._streams[queue] = queue or torch.cuda.Stream()
         pool, side = self._pools[queue], self._streams[queue]
+        began = time.monotonic()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(_WARM_UPS):
                 _run(rank, batch)
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
+        self._first_runs_s += time.monotonic() - began
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=pool, stream=side):
             _run(rank, batch)

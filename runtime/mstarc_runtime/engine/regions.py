@@ -1,7 +1,8 @@
 """What every way of capturing shares: which steps, at which sizes, on whose rows.
 
-Regions are captured at start-up, before the first request, on slots that nobody has yet: a first
-run that warms up changes registers, rings and caches, and all of that is taken back afterwards.
+Regions are captured at start-up or while nobody is being served (`later_sizes`), on slots that
+nobody has: a first run that warms up changes registers, rings and caches, and all of that is taken
+back afterwards.
 """
 
 import traceback
@@ -36,7 +37,7 @@ def is_capturable(step: DeviceStep) -> bool:
 
 
 def region_steps(worker: "Worker") -> Iterator[tuple[DeviceStep, int]]:
-    """Every step of a region with each of its buckets, the largest first.
+    """Every step of a region with each of its buckets that is due, the largest first.
 
     Not those that call a node of which other ranks hold parts: they must be told of every call.
     """
@@ -45,7 +46,12 @@ def region_steps(worker: "Worker") -> Iterator[tuple[DeviceStep, int]]:
             continue
         if is_capturable(step):
             for bucket in sorted(step.buckets, reverse=True):
-                if bucket <= worker.plan.slots:
+                is_captured = (step.id, bucket) in worker.coverage.captured
+                if (
+                    bucket <= worker.plan.slots
+                    and not is_captured
+                    and worker.later.is_due(step, bucket)
+                ):
                     yield step, bucket
 
 
@@ -55,7 +61,7 @@ def rows_to_capture(worker: "Worker", step: DeviceStep, bucket: int) -> Iterator
 
     Fails with MS9016 for whatever is raised meanwhile.
     """
-    assert not worker.live, "regions are captured before the first request"
+    assert not worker.live, "regions are captured while nobody is served"
     slots = np.arange(bucket, dtype=np.int64)
     batch = worker.stepper.batch_of(step, bucket)
     parts = worker.parts
