@@ -165,7 +165,8 @@ class RankCourier:
             case Items() as message:
                 items: Tensor | int = message.counts[0]
                 if message.dtype:
-                    items = tensor_of(parcel.frames[0], message.dtype, (items, *message.dims))
+                    dims = (message.counts[0], *message.dims)
+                    items = tensor_of(parcel.frames[0], message.dtype, dims)
                 ahead = self._ahead.setdefault((message.stream, slot), {})
                 ahead[message.firsts[0]] = (items, message.ends[0], message.marks[0])
                 self._advance(message.stream, slot)

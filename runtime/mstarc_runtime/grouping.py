@@ -70,6 +70,8 @@ class Groups:
         self.serves: dict[str, Served] = {}
         self._worker = worker
         self._process = process
+        # Whether steps that call a node of which other ranks hold parts may be captured.
+        self.can_capture = False
         self._peers = peers
         self._connect = connect
         self._joined: dict[tuple[int, ...], Collectives] = {}
@@ -164,6 +166,10 @@ class Followers:
         self._actions: list[NodeAction] = []
         self._frames: list[Frame] = []
         self._number = 0
+        # Whether calls are recorded in a graph, here and on the others, and not run.
+        self.is_capturing = False
+        # The op of the call that was recorded last; a step that is captured has one.
+        self.captured_op = ""
 
     def note(
         self,
@@ -174,6 +180,8 @@ class Followers:
         op: str = "",
     ) -> None:
         """Something that the engine has done, to be told with the next call."""
+        if kind == "capture":
+            self.captured_op = op
         packed = [self._packed(argument) for argument in arguments]
         more = {name: self._packed(value) for name, value in named.items()}
         self._actions.append(
@@ -201,14 +209,18 @@ class Followers:
         self._actions = []
         self._frames = []
 
+    def tell(self) -> None:
+        """Lets the others know what was noted before this one waits for them on the device."""
+        self.flush()
+        self._worker.mailbox.drain(self._processes)
+
     def together(self, work: Callable[[], Any]) -> Any:
         """What the leader makes of a call that the others have been told of.
 
         Raises what `work` does if they all failed too, else GroupLost.
         """
-        self.flush()
         # The others must have been told before this one waits for them in a layer.
-        self._worker.mailbox.drain(self._processes)
+        self.tell()
         try:
             return work()
         except Exception as error:

@@ -43,6 +43,9 @@ class Member:
     def sum(self, value: Tensor) -> Tensor:
         return torch.stack(self._group.exchange(self._index, value)).sum(0)
 
+    def broadcast(self, value: Tensor) -> Tensor:
+        return value.copy_(self._group.exchange(self._index, value)[0])
+
     def gather(self, value: Tensor) -> list[Tensor]:
         return self._group.exchange(self._index, value)
 

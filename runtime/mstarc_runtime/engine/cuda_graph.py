@@ -9,6 +9,7 @@ because its size was not captured, is counted in `eager_runs`.
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,6 +20,7 @@ from mstarc_runtime.engine.regions import is_capturable, region_steps, rows_to_c
 from mstarc_runtime.plan_api import DeviceStep, Rank
 
 if TYPE_CHECKING:
+    from mstarc_runtime.grouping import Followers
     from mstarc_runtime.worker import Worker
 
 _WARM_UPS = 2
@@ -30,6 +32,8 @@ class CudaGraphExecutor:
     def __init__(self) -> None:
         self.eager_runs: Counter[tuple[str, int]] = Counter()
         self._graphs: dict[tuple[int, int], Any] = {}
+        # Graphs that other ranks hold parts of, and who leads those there.
+        self._led: dict[tuple[int, int], list[tuple[Any, str]]] = {}
         # By queue: regions that are replayed on one share memory; others may run at the same time.
         self._pools: dict[Any, Any] = {}
         # Captured there: what libraries keep for each stream must not be that of another queue.
@@ -44,8 +48,11 @@ class CudaGraphExecutor:
         self._first_runs_s = 0.0
         for step, bucket in region_steps(worker):
             queue = worker.stepper.flights.stream_of(step)
+            led = [worker.groups.leads[name] for name in step.nodes if name in worker.groups.leads]
             with rows_to_capture(worker, step, bucket) as batch:
-                self._graphs[(step.id, bucket)] = self._captured(worker.rank, batch, queue)
+                self._graphs[(step.id, bucket)] = self._captured(worker.rank, batch, queue, led)
+            if led:
+                self._led[(step.id, bucket)] = [(one, one.captured_op) for one in led]
         spent = worker.start_s.get("first runs", 0.0)
         worker.start_s["first runs"] = spent + self._first_runs_s
         return len(self._graphs)
@@ -53,13 +60,22 @@ class CudaGraphExecutor:
     def run(self, rank: Rank, batch: StepBatch) -> None:
         graph = self._graphs.get((batch.step.id, batch.bucket))
         if graph is not None:
+            for followers, op in self._led.get((batch.step.id, batch.bucket), ()):
+                followers.note("replay", (), {}, batch, op)
+                followers.tell()
             graph.replay()
             return
         if is_capturable(batch.step):
             self.eager_runs[(batch.step.name, batch.bucket)] += 1
         _run(rank, batch)
 
-    def _captured(self, rank: Rank, batch: StepBatch, queue: "torch.cuda.Stream | None") -> Any:
+    def _captured(
+        self,
+        rank: Rank,
+        batch: StepBatch,
+        queue: "torch.cuda.Stream | None",
+        led: "Sequence[Followers]",
+    ) -> Any:
         if queue not in self._pools:
             self._pools[queue] = torch.cuda.graph_pool_handle()
             # The main queue is the default stream, and nothing can be captured there.
@@ -74,8 +90,16 @@ class CudaGraphExecutor:
         torch.cuda.synchronize()
         self._first_runs_s += time.monotonic() - began
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool, stream=side):
-            _run(rank, batch)
+        # A library's thread that looks after other ranks may go on meanwhile.
+        mode = "thread_local" if led else "global"
+        for followers in led:
+            followers.is_capturing = True
+        try:
+            with torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode=mode):
+                _run(rank, batch)
+        finally:
+            for followers in led:
+                followers.is_capturing = False
         return graph
 
 

@@ -13,8 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mstarc_runtime.engine.dtypes import dtype_name, torch_dtype
 from mstarc_runtime.engine.kv_cache import KVEngine
 from mstarc_runtime.engine.stateless import StatelessEngine
+from mstarc_runtime.layers.shard import Collectives
 from mstarc_runtime.messages import NodeAction
 from mstarc_runtime.plan_api import Maybe
 from mstarc_runtime.streaming.counts import Slots
@@ -46,6 +48,40 @@ class Followers(Protocol):
     ) -> None: ...
 
     def together(self, work: Callable[[], Any]) -> Any: ...
+
+    def tell(self) -> None: ...
+
+    @property
+    def is_capturing(self) -> bool: ...
+
+
+def _described(value: Any) -> Any:
+    """An argument as far as a buffer for it needs: its kind, type and dims, or the value."""
+    if isinstance(value, Tensor):
+        return ["tensor", dtype_name(value.dtype), list(value.shape)]
+    if isinstance(value, Maybe):
+        return ["maybe", dtype_name(value.value.dtype), list(value.value.shape)]
+    return ["plain", value]
+
+
+def _buffer(described: Any, device: torch.device) -> Any:
+    kind, dtype, *dims = described
+    if kind == "plain":
+        return dtype
+    value = torch.zeros(dims[0], dtype=torch_dtype(dtype), device=device)
+    if kind == "tensor":
+        return value
+    return Maybe(value, torch.zeros(dims[0][0], dtype=torch.bool, device=device))
+
+
+def _broadcast(value: Any, group: Collectives) -> Any:
+    """The leader's value of an argument, on every rank of the group."""
+    if isinstance(value, Tensor):
+        return group.broadcast(value.contiguous())
+    if isinstance(value, Maybe):
+        value_of = group.broadcast(value.value.contiguous())
+        return Maybe(value_of, group.broadcast(value.there.contiguous()))
+    return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,10 +209,19 @@ class LeadingKVEngine(KVEngine):
         call = KVEngine._make_call(self, op)
 
         def led(batch: Any, *arguments: Any, **named: Any) -> Any:
+            if self.followers.is_capturing:
+                self.followers.note("capture", [_described(a) for a in arguments], named, batch, op)
+                self.followers.tell()
+                return call(batch, *(self._spread(a) for a in arguments), **named)
             self.followers.note("call", arguments, named, batch, op)
             return self.followers.together(lambda: call(batch, *arguments, **named))
 
         return led
+
+    def _spread(self, value: Any) -> Any:
+        """An argument of a captured call, given to the other ranks in the graph itself."""
+        assert self.shard.group is not None, "a node of one part has no followers"
+        return _broadcast(value, self.shard.group)
 
 
 class LeadingStatelessEngine(StatelessEngine):
@@ -203,6 +248,9 @@ class FollowingEngine:
     def __init__(self, engine: KVEngine | StatelessEngine, device: torch.device) -> None:
         self.device = device
         self._engine = engine
+        self._graphs: dict[tuple[str, int, str], Any] = {}
+        # What captured calls read: buffers that keep their addresses.
+        self._held: list[Any] = []
 
     def release(self, slot: int) -> None:
         """What a request holds here is given back when the leader does it."""
@@ -225,11 +273,33 @@ class FollowingEngine:
         """One action. Its result is the leader's affair."""
         if kind == "call":
             getattr(self._engine, op)(batch, *arguments, **named)
+        elif kind == "capture":
+            assert batch is not None, "a captured call has rows"
+            self._capture(op, batch, arguments, named)
+        elif kind == "replay":
+            assert batch is not None, "a captured call has rows"
+            self._graphs[(batch.step.name, batch.bucket, op)].replay()
         elif kind in _OF_BATCH:
             getattr(self._engine, kind)(batch, *arguments, **named)
         else:
             assert kind in _OF_SLOT, f"no engine does `{kind}`"
             getattr(self._engine, kind)(*arguments, **named)
+
+    def _capture(
+        self, op: str, batch: MirroredBatch, described: Sequence[Any], named: Mapping[str, Any]
+    ) -> None:
+        """Records a call that the leader records now, with what it gives it in the graph."""
+        assert isinstance(self._engine, KVEngine) and self._engine.shard.group is not None
+        group = self._engine.shard.group
+        buffers = [_buffer(given, self.device) for given in described]
+        self._held.append(buffers)
+        torch.cuda.synchronize(self.device)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            arguments = [_broadcast(buffer, group) for buffer in buffers]
+            made = getattr(self._engine, op)(batch, *arguments, **named)
+        self._held.append(made)
+        self._graphs[(batch.step.name, batch.bucket, op)] = graph
 
     def held(self) -> Any:
         """What requests hold here."""

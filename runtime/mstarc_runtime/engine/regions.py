@@ -39,10 +39,12 @@ def is_capturable(step: DeviceStep) -> bool:
 def region_steps(worker: "Worker") -> Iterator[tuple[DeviceStep, int]]:
     """Every step of a region with each of its buckets that is due, the largest first.
 
-    Not those that call a node of which other ranks hold parts: they must be told of every call.
+    Of those that call a node of which other ranks hold parts only where these record it, too.
     """
     for step in worker.plan.steps:
-        if not isinstance(step, DeviceStep) or worker.groups.leads.keys() & set(step.nodes):
+        if not isinstance(step, DeviceStep):
+            continue
+        if worker.groups.leads.keys() & set(step.nodes) and not worker.groups.can_capture:
             continue
         if is_capturable(step):
             for bucket in sorted(step.buckets, reverse=True):

@@ -53,3 +53,50 @@ def normed_rows(
         num_warps=4,
         launch_pdl=chained,
     )
+
+
+@triton.jit
+def rejoin_row(
+    part,
+    residual,
+    gain,
+    h,
+    squares,
+    W: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    CHAINED: tl.constexpr,
+):
+    row = tl.program_id(0)
+    columns = tl.arange(0, COLUMNS)
+    inside = columns < W
+    at = row * W + columns
+    allow_next(CHAINED)
+    wait_for_previous(CHAINED)
+    x = tl.load(residual + at, mask=inside, other=0.0) + tl.load(part + at, mask=inside, other=0.0)
+    tl.store(residual + at, x, mask=inside)
+    tl.store(part + at, tl.zeros((COLUMNS,), dtype=tl.float32), mask=inside)
+    scaled = x * tl.load(gain + columns, mask=inside, other=0.0).to(tl.float32)
+    tl.store(h + at, scaled.to(h.dtype.element_ty), mask=inside)
+    tl.store(squares + row, tl.sum(x * x, axis=0))
+
+
+def rejoin_rows(
+    part: Tensor, *, residual: Tensor, gain: Tensor, h: Tensor, squares: Tensor, chained: bool
+) -> None:
+    """Adds `part` f32[B, W], what all parts of a group have made, to `residual`, and empties it.
+
+    Then `h` [B, W] is the residual times `gain` [W], `squares` f32[1, B] its sums of squares.
+    """
+    batch, width = residual.shape
+    rejoin_row[(batch,)](
+        part,
+        residual,
+        gain,
+        h,
+        squares,
+        W=width,
+        COLUMNS=triton.next_power_of_2(width),
+        CHAINED=chained,
+        num_warps=4,
+        launch_pdl=chained,
+    )

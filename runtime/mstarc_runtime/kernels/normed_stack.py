@@ -2,13 +2,14 @@
 
     embed → (project → attend → residual → feed-forward) for each layer → logits, or normed rows
 
-As `decode_stack`, with two more freedoms: behind the attention is one gated block (two kernels) or
-a mixture of experts (three), and what comes in are ids of a table or rows. The residual is kept in
-float32. A stack is made once for a bucket, over weights that stay as they are, and its buffers keep
-their addresses, so that it can be captured.
+As `decode_stack`, with three more freedoms: behind the attention is one gated block (two kernels)
+or a mixture of experts (three); what comes in are ids of a table or rows; and the weights may be
+one part of a group's, of which each adds up what all have made before it goes on. The residual is
+kept in float32. A stack is made once for a bucket, over weights that stay as they are, and its
+buffers keep their addresses, so that it can be captured.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor
 from mstarc_runtime.attention.backend import JoinedAttention
 from mstarc_runtime.kernels.embedding import embed, embedding_parts
 from mstarc_runtime.kernels.mixture import ExpertWeights, Mixture
-from mstarc_runtime.kernels.normed_rows import normed_rows
+from mstarc_runtime.kernels.normed_rows import normed_rows, rejoin_rows
 from mstarc_runtime.kernels.shapes import shape_of
 from mstarc_runtime.kernels.skinny import GATE, PROJECT, RESIDUAL, Product
 
@@ -77,10 +78,20 @@ def product(kind: object, weight: Tensor, *, batch: int) -> Product:
 
 
 class NormedStack:
-    """The layers for `batch` rows: `take` rows or `embed` ids, `run`, then `logits` or `rows`."""
+    """The layers for `batch` rows: `take` rows or `embed` ids, `run`, then `logits` or `rows`.
 
-    def __init__(self, weights: NormedWeights, *, batch: int) -> None:
+    `join` adds up f32[B, W] over a group whose parts the weights are; None for whole ones.
+    """
+
+    def __init__(
+        self,
+        weights: NormedWeights,
+        *,
+        batch: int,
+        join: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
         self.weights, self.batch = weights, batch
+        self._join = join
         first = weights.layers[0]
         device, dtype = first.qkv.device, first.qkv.dtype
         width = first.qkv.shape[1]
@@ -114,6 +125,14 @@ class NormedStack:
         self._embedded = parts(embedding_parts(width))
         self._after_out = parts(self._out[0].tiles)
         self._after_mlp = parts(self._gated[0][1].tiles if self._gated else self._mixtures[0].tiles)
+        # What products are added to, and where squares go: the residual, or, of a part, what it
+        # makes of it, whose squares nobody needs before all parts are in it.
+        self._sums: Tensor = self._residual
+        self._own_squares: Tensor | None = None
+        if join is not None:
+            self._sums = torch.zeros_like(self._residual)
+            self._own_squares = parts(max(self._after_out.shape[0], self._after_mlp.shape[0]))
+            self._after_out, self._after_mlp = parts(1), parts(1)
 
     def embed(self, ids: Tensor, table: Tensor) -> None:
         """Begins with rows `ids` i64[B] of `table` [V, W]."""
@@ -139,7 +158,7 @@ class NormedStack:
         With `is_kept_only` nothing is wanted but what the cache keeps: the last layer ends there.
         """
         weights, eps = self.weights, self.weights.eps
-        residual, h = self._residual, self._h
+        h = self._h
         last = len(weights.layers) - 1
         norms = [layer.attention_norm for layer in weights.layers[1:]] + [weights.norm]
         squares = self._embedded
@@ -151,10 +170,11 @@ class NormedStack:
             self._out[number](
                 self._attended,
                 h,
-                residual=residual,
                 gain=layer.mlp_norm,
-                squares_out=self._after_out,
+                residual=self._sums,
+                squares_out=self._squares_of(self._after_out),
             )
+            self._rejoin(layer.mlp_norm, self._after_out)
             squares = self._after_mlp
             self._feed_forward(number, norms[number])
 
@@ -181,18 +201,33 @@ class NormedStack:
             self._mixtures[number](
                 self._h,
                 squares=self._after_out,
+                gain=gain,
+                eps=eps,
+                residual=self._sums,
+                squares_out=self._squares_of(self._after_mlp),
+            )
+        else:
+            gate, down = self._gated[number]
+            gate(self._h, self._act, squares=self._after_out, eps=eps)
+            down(
+                self._act,
+                self._h,
+                gain=gain,
+                residual=self._sums,
+                squares_out=self._squares_of(self._after_mlp),
+            )
+        self._rejoin(gain, self._after_mlp)
+
+    def _squares_of(self, squares: Tensor) -> Tensor:
+        return squares if self._own_squares is None else self._own_squares
+
+    def _rejoin(self, gain: Tensor, squares: Tensor) -> None:
+        if self._join is not None:
+            rejoin_rows(
+                self._join(self._sums),
                 residual=self._residual,
                 gain=gain,
-                squares_out=self._after_mlp,
-                eps=eps,
+                h=self._h,
+                squares=squares,
+                chained=CHAINED,
             )
-            return
-        gate, down = self._gated[number]
-        gate(self._h, self._act, squares=self._after_out, eps=eps)
-        down(
-            self._act,
-            self._h,
-            residual=self._residual,
-            gain=gain,
-            squares_out=self._after_mlp,
-        )

@@ -86,7 +86,11 @@ class HeadLinear(ColumnLinear):
         self._shard = shard
 
     def forward(self, x: Tensor) -> Tensor:
-        return self._shard.gather(super().forward(x), self._count)
+        return self.gathered(super().forward(x))
+
+    def gathered(self, part: Tensor) -> Tensor:
+        """The products with all rows, of this part's."""
+        return self._shard.gather(part, self._count)
 
 
 class ShardedEmbedding(nn.Module):

@@ -24,6 +24,10 @@ class Collectives(Protocol):
         """The members' values added up, the same bits for everyone. `value` may be overwritten."""
         ...
 
+    def broadcast(self, value: Tensor) -> Tensor:
+        """The first member's value, into `value` of the others."""
+        ...
+
     def gather(self, value: Tensor) -> list[Tensor]:
         """Every member's value, in the members' order; all have one shape."""
         ...

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from mstarc_runtime.layers.rope import Rope
+from mstarc_runtime.layers.shard import WHOLE, Shard
 
 if TYPE_CHECKING:
     from mstarc_runtime.engine.context import KVContext
@@ -63,7 +64,8 @@ class StreamedLayers:
     """The layers of one model: kernels and buffers a bucket, attention a context, at first use.
 
     `weights` gives the layers' weights and the norms of each one's heads, or None for a model that
-    the kernels do not serve; `head` is a matrix that the normed rows are multiplied with.
+    the kernels do not serve; `head` is a matrix that the normed rows are multiplied with. Of a
+    `shard` all of these are its parts; logits are those of its part of `head`.
     """
 
     def __init__(
@@ -73,11 +75,13 @@ class StreamedLayers:
         *,
         heads: int,
         head: Callable[[], Tensor],
+        shard: Shard = WHOLE,
     ) -> None:
         self._weights = weights
         self._rope = rope
         self._heads = heads
         self._head = head
+        self._shard = shard
         self._is_served: bool | None = None
         self._stacks: dict[int, NormedStack] = {}
         self._passes: dict[KVContext, StreamedPass | None] = {}
@@ -121,5 +125,6 @@ class StreamedLayers:
         if attend is None:
             return None
         if ctx.batch not in self._stacks:
-            self._stacks[ctx.batch] = NormedStack(weights, batch=ctx.batch)
+            join = None if self._shard.group is None else self._shard.sum
+            self._stacks[ctx.batch] = NormedStack(weights, batch=ctx.batch, join=join)
         return StreamedPass(self._stacks[ctx.batch], attend)

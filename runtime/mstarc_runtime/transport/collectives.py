@@ -37,6 +37,13 @@ class ProcessGroup:
         self._group.allreduce([value]).wait()
         return value
 
+    def broadcast(self, value: Tensor) -> Tensor:
+        """The first member's value, into `value` of the others."""
+        options = dist.BroadcastOptions()
+        options.rootRank, options.rootTensor = 0, 0
+        self._group.broadcast([value], options).wait()
+        return value
+
     def gather(self, value: Tensor) -> list[Tensor]:
         value = value.contiguous()
         made = [torch.empty_like(value) for _ in range(self._count)]

@@ -188,7 +188,7 @@ class Stack(nn.Module):
             require_value(config, "decoder_sparse_step", 1, 1)
             require_value(config, "mlp_only_layers", [], [])
         self.rope = rope
-        self._is_whole = shard.count == 1
+        self._shard = shard
         self.layers = nn.ModuleList(
             Block(config, rope, is_mixture=is_mixture, shard=shard, dtype=dtype, device=device)
             for _ in range(int(required(config, "num_hidden_layers")))
@@ -217,12 +217,17 @@ class Stack(nn.Module):
         block = self.layers[0]
         assert isinstance(block, Block)
         return StreamedLayers(
-            self._normed_weights, self.rope, heads=block.attention.heads, head=head
+            self._normed_weights,
+            self.rope,
+            heads=block.attention.heads,
+            head=head,
+            shard=self._shard,
         )
 
     def _normed_weights(self) -> "tuple[NormedWeights, Norms] | None":
-        """The weights for the kernels of a step, and the norms of heads; None for a shard."""
-        if not self._is_whole:
+        """The weights for the kernels of a step, and the norms of heads; None for a shard that is
+        alone, as tests and calibration make it."""
+        if self._shard.count > 1 and self._shard.group is None:
             return None
         # Here, because the kernels' compiler comes with torch for GPUs only.
         from mstarc_runtime.kernels.normed_stack import NormedLayer, NormedWeights

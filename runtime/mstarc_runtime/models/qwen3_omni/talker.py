@@ -155,7 +155,8 @@ class Talker(nn.Module):
         streamed.take(rows)
         streamed.run(turns=turns)
         past = streamed.rows()
-        return ctx.sample(streamed.logits(self.head.weight) + self.never), past
+        logits = self.head.gathered(streamed.logits(self.head.weight))
+        return ctx.sample(logits + self.never), past
 
     def _next(self, ctx: KVContext, rows: Tensor, angles: Angles) -> tuple[Tensor, Tensor]:
         past = self.stack.forward(ctx, rows, angles).index_select(0, ctx.last_rows)

@@ -115,7 +115,8 @@ class Thinker(nn.Module):
             return self._next(ctx, made), rows
         streamed.take(rows)
         streamed.run()
-        return ctx.sample(streamed.logits(self.head.weight)), rows
+        logits = self.head.gathered(streamed.logits(self.head.weight))
+        return ctx.sample(logits), rows
 
     def embed(self, ctx: KVContext, token: Tensor) -> Tensor:
         """[B, D] of `token` i64[B], which is not read."""
