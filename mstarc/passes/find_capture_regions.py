@@ -19,7 +19,7 @@ is padded up to the next. Reported on every device kind; `cpu` runs regions call
 `require_graphs` each device call that is left out is an error (MS0701).
 
 Afterwards every call is in one region or has a reason. Not here: whether an implementation keeps to
-its types (the runtime's capture says so), branches of `parallel` as one batched call.
+its types (the runtime's capture says so), branches of `parallel` as one call (`plan.together`).
 """
 
 from dataclasses import field, replace
