@@ -123,7 +123,7 @@ function shownValue(name, value) {
   if (value.format === "png") {
     const blob = new Blob([bytesOf(value.data)], { type: "image/png" });
     const picture = make("img", { src: URL.createObjectURL(blob), alt: `${spaced(name)}, made by the model` });
-    return [picture, keep(() => save(blob, `${name}.png`), "Save")];
+    return [picture, make("div", { className: "row" }, keep(() => save(blob, `${name}.png`), "Save"))];
   }
   const facts = make("span", { className: "meta" }, `${value.dtype}[${value.shape.join(", ")}]`);
   const drawn = picturesOf(value) ?? heatOf(name, value);

@@ -200,7 +200,9 @@ class Files extends Field {
           this.files = this.files.filter((other) => other !== entry);
           this.draw();
         } });
-      return make("span", {}, preview(entry), entry.file.name || entry.kind, remove);
+      const small = preview(entry);
+      if (entry.kind === "video") small.controls = false;
+      return make("span", {}, small, entry.file.name || entry.kind, remove);
     }));
   }
 
