@@ -143,10 +143,10 @@ class Stepper:
         """Waits for what is under way of one station, and lands it."""
         self._land_all(self.flights.finish(station=station))
 
-    def await_flights(self) -> bool:
+    def await_flights(self) -> None:
         """Waits a moment for any of those under way, and lands what the device has done."""
         self._worker.costs.wait(self.flights.await_any)
-        return self.land_flights()
+        self.land_flights()
 
     def _land_all(self, flights: Iterator[Flight | Stretch]) -> bool:
         landed = False

@@ -151,7 +151,8 @@ class Worker:
             self.stepper.run(station)
             did = True
         elif self.stepper.flights.count:
-            did = self.stepper.await_flights()
+            self.stepper.await_flights()
+            did = True
         self.courier.flush()
         self.groups.flush()
         if station is not None:
