@@ -5,6 +5,7 @@ the file of `--trace`.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ def tell_how_it_ran(ranks: Ranks, trace: Path | None, say: Say) -> None:
     told = ask_ranks(ranks, with_trace=trace is not None)
     for line in coverage_lines([tally for each, _ in told for tally in each.tallies]):
         say(line)
+    for line in page_lines([each for each, _ in told]):
+        say(line)
     if trace is not None:
         for line in keep_trace(ranks, told, trace):
             say(line)
@@ -55,6 +58,23 @@ def coverage_lines(tallies: Sequence[Tally]) -> Iterator[str]:
         yield (
             f"  eager: {entry['walk']} ({nodes}) at batch {entry['bs']}: "
             f"{entry['runs']} times: {entry['reason']}"
+        )
+
+
+def page_lines(told: Sequence[Told]) -> Iterator[str]:
+    """What became of pages of KV caches, where anything did."""
+    counts: Counter[str] = Counter()
+    for each in told:
+        counts.update(json.loads(each.now or "{}").get("counts", {}))
+    if counts["kv_preemptions"]:
+        yield (
+            f"pages ran out: {counts['kv_pages_set_aside']} pages of younger requests went to host "
+            f"memory, {counts['kv_preemptions']} times in all"
+        )
+    if counts["prompt_rows_shared"]:
+        yield (
+            f"prompts: {counts['prompt_rows_shared']} of {counts['prompt_rows']} rows had been read "
+            "for another request"
         )
 
 

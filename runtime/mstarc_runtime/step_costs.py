@@ -93,6 +93,7 @@ class StepCosts:
 def now_of(worker: "Worker") -> dict[str, Any]:
     """What a rank has done so far and where its requests are, for whoever watches."""
     moves = worker.preempter.moves
+    prompts = worker.stepper.prompts.counts().values()
     return {
         "steps": {
             station.step.name: _step(station.step, worker.costs.by_step.get(station.step.id))
@@ -107,6 +108,8 @@ def now_of(worker: "Worker") -> dict[str, Any]:
             "kv_preemptions": moves.set_aside,
             "kv_pages_set_aside": moves.pages_out,
             "kv_pages_brought_back": moves.pages_in,
+            "prompt_rows": sum(counts.asked_rows for counts in prompts),
+            "prompt_rows_shared": sum(counts.found_rows for counts in prompts),
         },
     }
 
