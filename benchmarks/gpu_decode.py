@@ -16,7 +16,9 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -26,6 +28,8 @@ from mstarc_runtime.engine.cuda_graph import CudaGraphExecutor
 from mstarc_runtime.engine.device_choices import choices_on
 from mstarc_runtime.engine.eager import EagerExecutor, Executor
 from mstarc_runtime.engine.host import InlinePool
+from mstarc_runtime.engine.pass_log import PassesRead
+from mstarc_runtime.flights import Flights
 from mstarc_runtime.frames import Shape
 from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.messages import Failed, Start
@@ -66,18 +70,21 @@ class TimedExecutor:
 
 
 class Waits:
-    """How long steps waited for the device: `StepBatch.end_read_back`, timed."""
+    """How long the host waited for the device, wherever it does."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        wait = StepBatch.end_read_back
+        places = ((StepBatch, "end_read_back"), (Flights, "await_any"), (PassesRead, "wait"))
+        for kind, name in places:
+            setattr(kind, name, self._timed(getattr(kind, name)))
 
-        def timed(batch: StepBatch) -> None:
+    def _timed(self, wait: Callable[[Any], None]) -> Callable[[Any], None]:
+        def timed(waiting: Any) -> None:
             start = time.perf_counter()
-            wait(batch)
+            wait(waiting)
             self.seconds += time.perf_counter() - start
 
-        StepBatch.end_read_back = timed  # type: ignore[method-assign]
+        return timed
 
 
 def begin(worker: Worker, slot: int, steps: int, rows: int) -> None:
