@@ -27,6 +27,10 @@ _TORCH = Path(torch.__file__).parent
 _OURS = (__file__, *(str(Path(__file__).with_name(f"{n}.py")) for n in ("fake", "cuda_graph")))
 
 
+# Numbers of batches that are captured: no step that serves somebody comes as far.
+_CAPTURED = 1 << 48
+
+
 class CaptureError(Exception):
     """What a CUDA graph could not have captured, or would have replayed wrongly."""
 
@@ -72,6 +76,8 @@ def rows_to_capture(worker: "Worker", step: DeviceStep, bucket: int) -> Iterator
             for sampler in engine.samplers.values():
                 sampler.admit(slot, GREEDY_SETTINGS)
         parts.options.admit_any(slot)
+    # Ranks that hold parts of its nodes tell batches apart by this.
+    batch.number = _CAPTURED + (step.id << 16) + bucket
     batch.bind(slots)
     batch.allow_all()
     for stream in step.reads:
