@@ -95,7 +95,7 @@ def cuts_of(weights: ExpertWeights, *, batch: int) -> Cuts:
     split = 4 if width % 512 == 0 else 1
     few = 4 < batch <= 16
     return Cuts(
-        choose=Cut(rows=16, columns=_columns(width // split, 128), warps=4),
+        choose=Cut(rows=16, columns=_columns(width // split, 128), warps=4 if batch <= 32 else 8),
         enter=Cut(
             rows=_columns(inner, 64),
             columns=_columns(width, 128 if few else 64),
