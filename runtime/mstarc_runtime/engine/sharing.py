@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.context import PackedContext
@@ -45,10 +46,13 @@ class PromptSharing:
         if not units:
             return 0
         cache.tables.adopt(key, np.concatenate([unit.pages for unit in units]))
+        seen: dict[str, list[Tensor]] = {}
         for unit in units:
             for sampler, ids in unit.seen:
-                slots = torch.full_like(ids, slot)
-                self._engine.samplers[sampler].observe(slots, ids)
+                seen.setdefault(sampler, []).append(ids)
+        for sampler, parts in seen.items():
+            told = torch.cat(parts)
+            self._engine.samplers[sampler].observe(torch.full_like(told, slot), told)
         rows = len(units) * self.unit
         self.index.counts.found_rows += rows
         return rows
@@ -61,15 +65,14 @@ class PromptSharing:
         tables = self._engine.cache.tables
         if not isinstance(made, PackedContext) or tables.lengths[key] != window.stop:
             return
-        begin = int(made.rows.row_indptr[row])
+        begin, end = made.rows.row_indptr[row : row + 2].tolist()
+        own = self._engine.ops[pieces.op].sampler
+        # A copy for all units: what the call was given is the next one's.
+        seen = [(own if n == DEFAULT else n, ids[begin:end].clone()) for n, ids in made.observed]
         for number in range(window.start // self.unit, window.stop // self.unit):
-            first = begin + number * self.unit - window.start
-            own = self._engine.ops[pieces.op].sampler
+            first = number * self.unit - window.start
             unit = Unit(
                 pages=tables.table[key, number * self._pages : (number + 1) * self._pages].copy(),
-                seen=tuple(
-                    (own if name == DEFAULT else name, ids[first : first + self.unit].clone())
-                    for name, ids in made.observed
-                ),
+                seen=tuple((name, ids[first : first + self.unit]) for name, ids in seen),
             )
             self.index.keep(digests[: number + 1], unit)

@@ -1,9 +1,8 @@
 """Contexts whose pages are in host memory, so that others may have the device's.
 
-A slot's contexts go and come back together, each page once however many of them share it. Copies
-are ordered by the device's queue and nobody waits for them: a page is read before whoever has it
-next writes it. On a GPU the memory is pinned; the allocator for it keeps a buffer until its copy is
-done.
+A slot's contexts go and come back together, each page once however many of them share it. On a GPU
+the memory is pinned, and nobody waits for the copy that fills it until the rows are wanted again: the
+device reads a page before whoever has it next writes it.
 """
 
 from dataclasses import dataclass, replace
@@ -17,10 +16,17 @@ from mstarc_runtime.kvcache.tables import PageTables, TakenOut
 
 @dataclass(slots=True, kw_only=True)
 class Aside:
-    """One slot's contexts: `rows` [2, layers, pages, page_size, kv_heads, head_dim] on the host."""
+    """One slot's contexts: `rows` [2, layers, pages, page_size, kv_heads, head_dim] on the host, once
+    `copied` has come."""
 
     taken: TakenOut
     rows: Tensor
+    copied: torch.cuda.Event | None = None
+
+    def wait(self) -> None:
+        """Until the rows are there."""
+        if self.copied is not None:
+            self.copied.synchronize()
 
     @property
     def pages(self) -> int:
@@ -37,6 +43,7 @@ class Aside:
 
     def rows_of(self, key: int) -> Tensor:
         """[2, layers, rows, kv_heads, head_dim]"""
+        self.wait()
         pages = self.rows.index_select(2, torch.from_numpy(self.taken.places[key]))
         return pages.flatten(2, 3)[:, :, : self.length(key)]
 
@@ -51,16 +58,20 @@ def set_aside(tables: PageTables, slot: int, keys: Tensor, values: Tensor) -> As
     taken = tables.held_by(_keys_of(tables, slot))
     pages = torch.from_numpy(taken.pages.astype(np.int64)).to(keys.device)
     rows = torch.stack([keys.index_select(1, pages), values.index_select(1, pages)])
+    copied = None
     if rows.device.type != "cpu":
         pinned = torch.empty(rows.shape, dtype=rows.dtype, pin_memory=True)
         rows = pinned.copy_(rows, non_blocking=True)
+        copied = torch.cuda.Event()
+        copied.record()
     tables.release(_keys_of(tables, slot))
-    return Aside(taken=taken, rows=rows)
+    return Aside(taken=taken, rows=rows, copied=copied)
 
 
 def bring_back(tables: PageTables, aside: Aside, keys: Tensor, values: Tensor) -> None:
     """Puts them on pages again. Raises OutOfPages, and then nothing was changed."""
     pages = tables.put_back(aside.taken)
+    aside.wait()
     wanted = np.flatnonzero(pages != tables.layout.dummy_page)
     targets = torch.from_numpy(pages[wanted].astype(np.int64)).to(keys.device)
     rows = aside.rows
