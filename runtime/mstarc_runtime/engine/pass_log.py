@@ -49,6 +49,7 @@ class PassEnd:
     def note(self, alive: Tensor) -> None:
         """Notes which rows ran; from now on only those are `alive` bool[B] whose loop goes on."""
         self.flags[:, RAN] = alive
+        self.at.remainder_(self.log.shape[0])
         self.log.index_copy_(0, self.at, self.flags[None])
         self.at.add_(1)
         if self.tested:
@@ -94,7 +95,7 @@ class PassLog:
     def record(self, batch: "StepBatch") -> None:
         """Notes the pass, and makes padding of rows that have stopped."""
         for log, value in zip(self._logs(batch.effects), _values_of(batch.effects), strict=True):
-            log.index_copy_(0, self._at, value[None])
+            log.index_copy_(0, self._at % log.shape[0], value[None])
         batch.next_pass()
         end: PassEnd | None = PassEnd(
             flags=batch.flags,

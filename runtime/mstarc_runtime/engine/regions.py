@@ -92,6 +92,8 @@ def rows_to_capture(worker: "Worker", step: DeviceStep, bucket: int) -> Iterator
         batch.log.begin(bucket)
     if step.prepare is not None:
         step.prepare(worker.rank, batch)
+    if batch.log is not None:
+        batch.log.go_on(batch.step_contexts.values())  # a kernel that is no part of the graph
     try:
         yield batch
         worker.coverage.captured.add((step.id, bucket))

@@ -30,6 +30,7 @@ def _end_pass(
     offsets,
     pages,
     count,
+    turns,
     stride,
     width,
     slot_of_padding,
@@ -48,7 +49,7 @@ def _end_pass(
     there = row < count
     lives = tl.load(alive + row, mask=there, other=0) != 0
     if LOGS:
-        turn = tl.load(at)
+        turn = tl.load(at) % turns
         tl.store(flags + row * COLUMNS + RAN, lives.to(tl.int8), mask=there)
         for column in tl.static_range(COLUMNS):
             if column == RAN:
@@ -101,6 +102,7 @@ def end_pass(end: PassEnd | None, rows: MovingRows | None, alive: Tensor, moved:
         rows.write_offsets if rows else some,
         rows.pages if rows else some,
         alive.shape[0],
+        end.log.shape[0] if end else 1,
         rows.pages.stride(0) if rows else 0,
         rows.pages.shape[1] if rows else 1,
         padded.padding_slot,
