@@ -1,8 +1,8 @@
 """Contexts whose pages are in host memory, so that others may have the device's.
 
 A slot's contexts go and come back together, each page once however many of them share it. On a GPU
-the memory is pinned, and nobody waits for the copy that fills it until the rows are wanted again: the
-device reads a page before whoever has it next writes it.
+the memory is pinned, and nobody waits for the copy that fills it until the rows are wanted again:
+the device reads a page before whoever has it next writes it.
 """
 
 from dataclasses import dataclass, replace
@@ -16,8 +16,8 @@ from mstarc_runtime.kvcache.tables import PageTables, TakenOut
 
 @dataclass(slots=True, kw_only=True)
 class Aside:
-    """One slot's contexts: `rows` [2, layers, pages, page_size, kv_heads, head_dim] on the host, once
-    `copied` has come."""
+    """One slot's contexts: `rows` [2, layers, pages, page_size, kv_heads, head_dim] on the host,
+    once `copied` has come."""
 
     taken: TakenOut
     rows: Tensor
@@ -63,7 +63,7 @@ def set_aside(tables: PageTables, slot: int, keys: Tensor, values: Tensor) -> As
         pinned = torch.empty(rows.shape, dtype=rows.dtype, pin_memory=True)
         rows = pinned.copy_(rows, non_blocking=True)
         copied = torch.cuda.Event()
-        copied.record()
+        copied.record(torch.cuda.current_stream(keys.device))
     tables.release(_keys_of(tables, slot))
     return Aside(taken=taken, rows=rows, copied=copied)
 
