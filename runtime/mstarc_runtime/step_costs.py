@@ -108,6 +108,7 @@ def now_of(worker: "Worker") -> dict[str, Any]:
             "kv_preemptions": moves.set_aside,
             "kv_pages_set_aside": moves.pages_out,
             "kv_pages_brought_back": moves.pages_in,
+            "kv_evictions": sum(counts.given_up for counts in prompts),
             "prompt_rows": sum(counts.asked_rows for counts in prompts),
             "prompt_rows_shared": sum(counts.found_rows for counts in prompts),
         },

@@ -74,6 +74,7 @@ def test_metrics_are_complete_by_node_and_walk(logging: Server) -> None:
         'mstarc_host_op_seconds_total{node="reader"',
         'mstarc_kv_pages_free{node="lm",process="0"}',
         'mstarc_kv_preemptions_total{process="0"}',
+        'mstarc_kv_evictions_total{process="0"}',
         'mstarc_audio_underruns_total{output="song",route="/generate"}',
         'mstarc_audio_real_time_factor_sum{route="/generate"}',
         'mstarc_queue_seconds_count{route="/generate"}',

@@ -152,6 +152,7 @@ _COUNTS: Mapping[str, str] = {
     "kv_preemptions": "Contexts of requests that gave their pages to older requests",
     "kv_pages_set_aside": "Pages that went to host memory for that",
     "kv_pages_brought_back": "Pages that came back from there",
+    "kv_evictions": "Kept beginnings of prompts that were given up for their pages",
     "prompt_rows": "Rows of prompts that may share pages",
     "prompt_rows_shared": "Of these, rows that another request had read already",
 }
