@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 
-.PHONY: help demo test ci fmt fmt-check lint types arch check-generated goldens generate bench mutations clean
+.PHONY: help demo test ci fmt fmt-check lint types arch check-generated goldens generate bench mutations clean audit
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ demo: $(READY) ## Ask the spoken question in examples/ and write the spoken answ
 test: $(READY) ## Run all tests that this machine can run
 	$(BIN)/python -m pytest -n $(WORKERS)
 
-ci: fmt-check lint types arch check-generated test ## Everything that must hold, tests last
+ci: fmt-check lint types arch check-generated audit test ## Everything that must hold, tests last
 
 fmt: $(READY) ## Write the code in its one form
 	$(BIN)/ruff format .
@@ -55,6 +55,9 @@ check-generated: $(READY) ## Compile the shipped specs and compare with generate
 
 generate: $(READY) ## Compile the shipped specs into generated/; then read the diff
 	$(BIN)/python -m tests.support.generated
+
+audit: $(READY) ## Look up what is known of the packages that are installed
+	$(BIN)/python -m tests.support.audit
 
 goldens: $(READY) ## Rewrite what tests compare with; then read the diff
 	$(BIN)/python -m pytest --update-goldens
