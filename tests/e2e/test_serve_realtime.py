@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import pytest
 import soundfile
 
 from mstarc_runtime.media.audio import resample
+from tests.support.odd_events import EVENTS, odd
 from tests.support.serving import Server, question
 
 openai = pytest.importorskip("openai")
@@ -203,6 +205,20 @@ def test_a_mistake_is_an_event_and_the_connection_goes_on(
         assert said in answer.error.message
         connection.input_audio_buffer.clear()
         assert connection.recv().type == "input_audio_buffer.cleared"
+
+
+def test_no_event_is_odd_enough_to_end_a_connection(hearing: Server) -> None:
+    before = hearing.held()
+    random = Random(11)
+    with talking(hearing, "voice_chat") as connection:
+        for _ in range(200):
+            event = odd(random, random.choice(EVENTS), random.choice((0.0, 0.03, 0.1, 0.3)))
+            connection.send(json.dumps(event))
+        connection.send("half of an eve")
+        connection.send({"type": "input_audio_buffer.clear"})
+        until_cleared = (event for event in connection if event.type.endswith("cleared"))
+        assert next(until_cleared)
+    assert hearing.held() == before
 
 
 def test_a_model_with_turns_reads_the_whole_conversation(seeing: Server) -> None:

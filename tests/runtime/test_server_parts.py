@@ -137,12 +137,26 @@ def test_only_content_is_taken_for_content(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"[]", b'{"a": Infinity}', b"\xff", b"{" * 9, b"[" * 99999]
+    "content",
+    [
+        b"",
+        b"[]",
+        rb'{"a": "\ud800"}',
+        rb'{"\uDFFF": 1}',
+        b'{"a": Infinity}',
+        b"\xff",
+        b"{" * 9,
+        b"[" * 99999,
+    ],
 )
 def test_a_body_is_one_json_object(content: bytes) -> None:
     with pytest.raises(RuntimeFailure) as caught:
         read_object(content)
     assert caught.value.code == "MS9217"
+
+
+def test_a_character_may_be_written_in_two_halves() -> None:
+    assert read_object(rb'{"a": "\ud83d\ude00"}') == {"a": "\N{GRINNING FACE}"}
 
 
 def test_a_sound_without_samples_is_a_whole_file() -> None:

@@ -7,6 +7,7 @@ the nearest known name.
 import base64
 import binascii
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -15,6 +16,8 @@ from mstarc_runtime.loader import Declared
 from mstarc_runtime.request import find_declared
 
 _MOST_SHOWN = 60
+# How halves of characters are written in JSON.
+_ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
 _KINDS: Mapping[str, tuple[type[Any], ...]] = {
     "text": (str,),
     "whole number": (int,),
@@ -37,7 +40,18 @@ def read_object(content: bytes) -> dict[str, Any]:
         raise wrong("the body is not JSON", str(error)) from error
     if not isinstance(found, dict):
         raise wrong("the body is not a JSON object")
+    if _ESCAPED.search(content) and not _is_text(found):
+        raise wrong("the body has half a character", "`\\ud800` … `\\udfff` come in pairs")
     return found
+
+
+def _is_text(found: Any) -> bool:
+    """Whether all its texts can be written."""
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def field(body: Mapping[str, Any], name: str, kind: str, default: Any = None) -> Any:

@@ -38,6 +38,7 @@ from mstarc_runtime.server.realtime.settings import (
 )
 from mstarc_runtime.server.refusals import error_of, refusal, refuse_socket
 from mstarc_runtime.server.service import Service
+from mstarc_runtime.server.streaming import ClientLeft
 
 _PROTOCOL: Final = "realtime"
 
@@ -58,9 +59,8 @@ async def realtime(socket: WebSocket, service: Service) -> None:
     await socket.accept(subprotocol=_PROTOCOL if _PROTOCOL in offered else None)
     connection = _Connection(socket, service)
     try:
-        await connection.serve()
-    except WebSocketDisconnect:
-        pass
+        with suppress(ClientLeft):
+            await connection.serve()
     finally:
         await connection.close()
 
@@ -135,7 +135,11 @@ class _Connection:
     async def _tell(self, said: Mapping[str, Any]) -> None:
         text = json.dumps({"event_id": _fresh("event"), **said}, ensure_ascii=False)
         async with self._sending:
-            await self._socket.send_text(text)
+            try:
+                await self._socket.send_text(text)
+            # The latter is what is said of a connection that is known to be closed.
+            except (WebSocketDisconnect, RuntimeError) as error:
+                raise ClientLeft from error
 
     # The session
 
@@ -273,7 +277,7 @@ class _Connection:
         self._answering = asyncio.ensure_future(self._run(answer, event_id))
 
     async def _run(self, answer: Answer, event_id: str | None) -> None:
-        with suppress(WebSocketDisconnect):
+        with suppress(ClientLeft):
             try:
                 await answer.run()
             except RuntimeFailure as failure:

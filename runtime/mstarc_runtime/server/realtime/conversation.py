@@ -119,7 +119,8 @@ def read_item(said: Any, fresh_id: str) -> Item:
             raise fields.wrong(f"a part of the item can't be {fields.shown(part)}")
         kind = fields.choice(part, "type", _KINDS[role], _KINDS[role][0])
         fields.check_fields(part, _FIELDS[kind], f"a part `{kind}`")
-        shown.append({key: value for key, value in part.items() if key != "audio"})
+        kept = {key: value for key, value in part.items() if key != "audio"}
+        shown.append({**kept, "type": kind})
         given += _given(part, kind, role)
     item_id = fields.field(said, "id", "text", fresh_id)
     return Item(id=item_id, role=role, content=shown, given=given)
