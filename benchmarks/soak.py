@@ -41,7 +41,7 @@ LENGTHS = (20, 40, 80)
 LEFT = 0.05
 NONSENSE = 0.01
 LOAD = 0.9
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 # Memory settles while allocators fill their pools: what a start needs is not growth.
 SETTLES_S = 120.0
 LOOK_S = 5.0
@@ -240,7 +240,7 @@ async def soak_for(server: Server, minutes: float, kill_every_s: float, seed: in
         at_once = await slots(http)
         for _ in range(60):
             await request(soak, http, soak.ask())
-        rate = LOAD * await capacity(soak, http, at_once, 20.0)
+        rate = LOAD * await capacity(soak, http, at_once, 60.0)
         say(f"{at_once} at once, {rate / LOAD:.1f} requests a second; they come at {rate:.1f}")
     before, held = quiet(server), server.held()
     began_s = time.monotonic()
@@ -290,19 +290,26 @@ def report(
     print(f"  seconds of an answer: p50 {p50:.2f}, p99 {p99:.2f}")
     is_good = not soak.wrong
     for name, runs in sorted(settled(soak).items()):
-        line = slope_of(runs)
-        points = [y for run in runs for _, y in run]
-        print(
-            f"memory of {name}: {line.slope:+.4f} ± {line.error:.4f} MB a minute "
-            f"({line.count} points, {len(runs)} incarnations, "
-            f"{min(points):.1f} … {max(points):.1f} MB)"
-        )
+        tell_memory(name, runs)
+        late = [[(x, y) for x, y in run if x > minutes / 2] for run in runs]
+        tell_memory(f"{name}, second half", [run for run in late if len(run) > 2])
     print(f"held before: {before}")
     print(f"held after:  {after}")
     print(f"pages, slots and rings as before: {'yes' if same_held else 'NO'}")
     for text in soak.wrong[:20]:
         print(f"WRONG: {text}")
     return is_good and same_held and after.is_as(before)
+
+
+def tell_memory(name: str, runs: list[list[tuple[float, float]]]) -> None:
+    if not runs:
+        return
+    line = slope_of(runs)
+    points = [y for run in runs for _, y in run]
+    print(
+        f"memory of {name}: {line.slope:+.4f} ± {line.error:.4f} MB a minute ({line.count} points, "
+        f"{len(runs)} incarnations, {min(points):.1f} … {max(points):.1f} MB)"
+    )
 
 
 def say(text: str) -> None:
