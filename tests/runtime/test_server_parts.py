@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import uvicorn
 
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.loader import load_plan
+from mstarc_runtime.server import command
 from mstarc_runtime.server.abilities import abilities_of
 from mstarc_runtime.server.body import decoded, read_object
 from mstarc_runtime.server.live import Event, Live, Sound, Text, Value
@@ -157,6 +160,30 @@ def test_a_body_is_one_json_object(content: bytes) -> None:
 
 def test_a_character_may_be_written_in_two_halves() -> None:
     assert read_object(rb'{"a": "\ud83d\ude00"}') == {"a": "\N{GRINNING FACE}"}
+
+
+def test_a_live_answer_ends_before_its_connection_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed: list[str] = []
+
+    async def shutdown(self: uvicorn.Server, sockets: Any = None) -> None:
+        closed.append("closed")
+
+    monkeypatch.setattr(uvicorn.Server, "shutdown", shutdown)
+    server = command._Server(uvicorn.Config("none", timeout_graceful_shutdown=30))
+    speaking: Any = SimpleNamespace(talking=1)
+    server.service = speaking
+
+    async def work() -> None:
+        ending = asyncio.create_task(server.shutdown())
+        await asyncio.sleep(0)
+        assert closed == []
+        speaking.talking = 0
+        await ending
+
+    run(work())
+    assert closed == ["closed"]
 
 
 def test_a_sound_without_samples_is_a_whole_file() -> None:

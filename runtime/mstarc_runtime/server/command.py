@@ -6,6 +6,7 @@ started again when they are lost. SIGTERM or Ctrl-C lets what runs come to its e
 processes are gone; 2: it could not start, or a rank was lost for good.
 """
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -34,6 +35,7 @@ from mstarc_runtime.settings import read_settings
 _INTERRUPTED = 130
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BACKLOG = 2048
+_LOOK_S = 0.05
 
 
 class _Server(uvicorn.Server):
@@ -49,6 +51,17 @@ class _Server(uvicorn.Server):
             taken = self.service.taken
             self.service.log.say(f"ending: {taken} requests go on, no more are taken", "ending")
         self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Lets live answers come to their end first: what follows closes their connections."""
+        left_s = float(self.config.timeout_graceful_shutdown or 0)
+        while self.service is not None and self.service.talking and left_s > 0:
+            if self.force_exit:
+                break
+            await asyncio.sleep(_LOOK_S)
+            left_s -= _LOOK_S
+        self.config.timeout_graceful_shutdown = max(1, round(left_s))
+        await super().shutdown(sockets)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

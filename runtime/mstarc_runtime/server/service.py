@@ -58,6 +58,8 @@ class Service:
         self.watch = Watch(self)
         self.page = page_files(plan.folder)
         self.is_draining = False
+        # Answers that are on their way over WebSockets.
+        self.talking = 0
         self.began_s = time.time()
         self.media = MediaPool(limits.media, limits.media_processes)
         self._admission = Admission(limits, placement.max_requests)

@@ -277,11 +277,18 @@ class _Connection:
         self._answering = asyncio.ensure_future(self._run(answer, event_id))
 
     async def _run(self, answer: Answer, event_id: str | None) -> None:
-        with suppress(ClientLeft):
-            try:
-                await answer.run()
-            except RuntimeFailure as failure:
-                await self._tell_failure(failure, event_id)
+        self._service.talking += 1
+        try:
+            with suppress(ClientLeft):
+                await self._run_told(answer, event_id)
+        finally:
+            self._service.talking -= 1
+
+    async def _run_told(self, answer: Answer, event_id: str | None) -> None:
+        try:
+            await answer.run()
+        except RuntimeFailure as failure:
+            await self._tell_failure(failure, event_id)
 
     async def _cancel_response(self, said: dict[str, Any]) -> None:
         fields.check_fields(said, ("type", "event_id", "response_id"), "`response.cancel`")
