@@ -188,7 +188,7 @@ class Parts:
     def ours(self, kind: Any, seed: int) -> Any:
         module = kind.build(self.content, dtype=self.dtype, device=torch.device("meta"))
         randomise(module, seed=seed, device=DEVICE)
-        return module
+        return module.to(DEVICE)  # what it has beside weights
 
     def theirs(self, kind: Any, config: Any) -> Any:
         with without_memory(self.dtype):
