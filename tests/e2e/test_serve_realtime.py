@@ -262,4 +262,4 @@ def test_who_may_not_connect_is_told_before(hello: Server, hearing: Server) -> N
     assert status(hello) == 404
     assert status(hearing, "?model=other") == 404
     assert status(hearing, origin="https://example.org") == 400
-    assert hearing.http.get("/v1/realtime").status_code == 404
+    assert hearing.http.get("/v1/realtime").status_code == 426

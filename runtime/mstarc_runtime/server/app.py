@@ -32,7 +32,7 @@ from mstarc_runtime.server.body import wrong
 from mstarc_runtime.server.calls import Call, Calls
 from mstarc_runtime.server.keys import Keys
 from mstarc_runtime.server.realtime.answer import ROUTE as REALTIME
-from mstarc_runtime.server.realtime.connection import realtime
+from mstarc_runtime.server.realtime.connection import no_socket, realtime
 from mstarc_runtime.server.refusals import refusal
 from mstarc_runtime.server.service import Service
 from mstarc_runtime.server.streaming import ClientLeft
@@ -61,6 +61,7 @@ GETS: tuple[tuple[str, Answer], ...] = (
     ("/metrics", facts.metrics),
     ("/debug/held", facts.held),
     (watching.ROUTE, watching.live),
+    (REALTIME, no_socket),
     ("/openapi.json", facts.api),
     ("/docs", facts.api_page),
 )
@@ -172,7 +173,7 @@ def _crashed(error: Exception) -> RuntimeFailure:
 
 def _no_route(request: Request, error: HTTPException) -> dict[str, Any]:
     path = request.url.path
-    known = [*(route for route, _ in (*POSTS, *GETS)), REALTIME]
+    known = [route for route, _ in (*POSTS, *GETS)]
     said = f"`{path}` is not asked with {request.method}"
     if error.status_code == 404:
         said = f"there is no `{path}`"

@@ -36,15 +36,25 @@ _ERROR = {
 }
 _FAILURES = {
     "400": "something is asked for that the model can't do, with what it can",
-    "413": "the body is too large",
+    "401": "the server wants an API key, and there is none, or an unknown one",
+    "404": "the request is for another model",
+    "408": "the request was not answered in its time",
+    "413": "the body, or what it unpacks to, is too large",
     "429": "too many requests wait; Retry-After says when to ask again",
     "503": "the server is starting or ending, or a worker is lost",
 }
 _REALTIME = {
     "summary": "live speech: a WebSocket with the events of OpenAI's realtime clients",
     "parameters": [{"name": "model", "in": "query", "schema": {"type": "string"}}],
-    "responses": {"101": {"description": "the WebSocket"}},
+    "responses": {
+        "101": {"description": "the WebSocket"},
+        "426": {"description": "a request that is none for a WebSocket"},
+    },
 }
+_DESCRIPTION = (
+    "`X-Mstarc-Priority: low`, `normal` or `high` orders the requests of one key that wait; "
+    "`X-Mstarc-Deadline` ends a request after so many seconds."
+)
 
 
 def openapi(service: Service) -> dict[str, Any]:
@@ -78,9 +88,16 @@ def openapi(service: Service) -> dict[str, Any]:
         paths[path] = {"get": {"summary": summary, "responses": {"200": {"description": "so"}}}}
     return {
         "openapi": "3.1.0",
-        "info": {"title": plan.model, "version": f"plan ABI {PLAN_ABI}"},
+        "info": {
+            "title": plan.model,
+            "version": f"plan ABI {PLAN_ABI}",
+            "description": _DESCRIPTION,
+        },
         "paths": paths,
-        "components": {"schemas": {"Error": _ERROR}},
+        "components": {
+            "schemas": {"Error": _ERROR},
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
     }
 
 

@@ -29,6 +29,7 @@ _TYPES = {
     404: "not_found_error",
     408: "timeout_error",
     413: "invalid_request_error",
+    426: "invalid_request_error",
     429: "rate_limit_error",
     503: "service_unavailable_error",
 }

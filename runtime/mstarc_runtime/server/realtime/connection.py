@@ -14,6 +14,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from mstarc_runtime.errors import RuntimeFailure
@@ -63,6 +65,12 @@ async def realtime(socket: WebSocket, service: Service) -> None:
             await connection.serve()
     finally:
         await connection.close()
+
+
+async def no_socket(_: Request, __: Service) -> Response:
+    """What is told to a request that is none for a WebSocket."""
+    said = fields.wrong(f"`{ROUTE}` is a WebSocket", "a request asks to upgrade to one")
+    return refusal(said, status=426)
 
 
 def check_origin(socket: WebSocket) -> None:
