@@ -55,3 +55,15 @@ def test_other_shapes_have_graphs_of_their_own_and_old_ones_make_room() -> None:
     assert (world.ran, world.captured) == (2 * (MOST + 1), MOST + 1)
     world.run(torch.ones(1, 1), 0.0)
     assert world.ran == 2 * (MOST + 1) + 1
+
+
+def test_an_op_may_give_nothing() -> None:
+    kept = torch.zeros(2)
+    graphs = OpGraphs(FakeCapture)
+    for number in range(4):
+        x = torch.full((2,), float(number))
+        assert graphs.run("read", 1, [x], lambda: lambda given: void(kept.copy_(given))) is None
+        assert kept.tolist() == [float(number)] * 2
+
+
+def void(_: object) -> None: ...

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mstarc_runtime.attention.backend import AttentionBackend
-from mstarc_runtime.attention.mask import Mask
 from mstarc_runtime.attention.torch_reference import TorchAttention
 from mstarc_runtime.engine.arrays import (
     ContextArrays,
@@ -26,12 +25,11 @@ from mstarc_runtime.engine.arrays import (
     spread,
 )
 from mstarc_runtime.engine.batch import StepBatch
-from mstarc_runtime.engine.context import ArrayContext, FixedContext, PackedContext, StepContext
+from mstarc_runtime.engine.context import ArrayContext, PackedContext, StepContext
+from mstarc_runtime.engine.fixed_calls import FixedCalls
 from mstarc_runtime.engine.op_graphs import OpGraphs
 from mstarc_runtime.engine.op_plans import DEFAULT, OpPlan, sampling_settings
 from mstarc_runtime.kvcache.cache import KVCache
-from mstarc_runtime.kvcache.fixed import FixedRows
-from mstarc_runtime.kvcache.mirror import FixedMirror
 from mstarc_runtime.kvcache.tables import CacheSnapshot
 from mstarc_runtime.layers.sampler import SamplerState
 from mstarc_runtime.layers.shard import WHOLE, Shard
@@ -72,15 +70,7 @@ class KVEngine:
     # Of calls outside of regions; None where every call runs as it is.
     graphs: OpGraphs | None = None
     _steps: dict[tuple[int, str, bool, int], StepContext] = field(default_factory=dict)
-    # By bucket, context, whether rows stay, and how many a request; and by mask.
-    _fixed: dict[tuple[int, str, bool, int], tuple[FixedRows, FixedMirror]] = field(
-        default_factory=dict
-    )
-    _fixed_contexts: dict[tuple[int, str, bool, int, Mask], FixedContext] = field(
-        default_factory=dict
-    )
-    # Of the step at hand, by context: how many rows a request its call has.
-    _fixed_each: dict[str, int] = field(default_factory=dict)
+    _fixed: FixedCalls = field(init=False)
     # Of the step at hand, by context: calls that have begun, rows attended but not kept, where in
     # the cache they stand, and by how much positions move.
     _next: dict[str, int] = field(default_factory=dict)
@@ -89,6 +79,9 @@ class KVEngine:
     _spans: dict[str, Span] = field(default_factory=dict)
     _peeked_spans: dict[str, Span] = field(default_factory=dict)
     _calls: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._fixed = FixedCalls(self.cache, self.backend, self.samplers, self.graphs)
 
     def grow(
         self,
@@ -101,8 +94,10 @@ class KVEngine:
         """Raises OutOfPages or ContextFull; the rows that were counted are in `batch.growth`."""
         name = context or self.cache.layout.contexts[0]
         if batch.step.rows == "fixed":
-            self._prepare_fixed(batch, rows, name, keep=True)
-            batch.growth[(self.name, name)] = [self._fixed_each[name]]
+            mirror = self._fixed.prepare(batch, rows, name, keep=True)
+            batch.step_contexts[(self.name, name, 0)] = mirror
+            assert isinstance(rows, int), f"step {batch.step.name}: requests of a step are alike"
+            batch.growth[(self.name, name)] = [rows]
             return
         if batch.step.rows == "one":
             assert isinstance(rows, int), f"step {batch.step.name}: requests of a step are alike"
@@ -134,7 +129,7 @@ class KVEngine:
         """Raises OutOfPages or ContextFull, and then nothing was changed."""
         name = context or self.cache.layout.contexts[0]
         if batch.step.rows == "fixed":
-            self._prepare_fixed(batch, rows, name, keep=False)
+            self._fixed.prepare(batch, rows, name, keep=False)
             return
         if batch.step.rows == "one":
             assert rows == 1, f"step {batch.step.name}: one row is attended and not kept"
@@ -271,10 +266,17 @@ class KVEngine:
                 whole = self._packed_context(batch, written, plan, count)
                 return gathered(method(whole, *spread(arguments, over, count)), rows, count)
             if batch.step.rows == "fixed":
-                return method(self._fixed_context(batch.bucket, written, plan), *arguments)
+                fixed = self._fixed.context(batch.bucket, written, plan.mask, keep=plan.keep)
+                return method(fixed, *arguments)
             if batch.step.rows != "one":
                 if op in by_shape and not partial and self._is_one_prompt(batch, written, plan):
-                    return self._run_by_shape(batch, op, written, plan, arguments)
+                    each = batch.growth[(self.name, written)][0]
+                    named = (op, method)
+                    counted, given = self._fixed.run_prompt(
+                        batch, named, written, each, plan.mask, arguments
+                    )
+                    batch.contexts[(self.name, written)] = counted
+                    return given
                 whole = self._packed_context(batch, written, plan)
                 whole.is_partial = partial
                 return method(whole, *arguments)
@@ -328,68 +330,6 @@ class KVEngine:
         """Whether a packed call is of one request whose positions move with its rows."""
         is_plain = plan.keep and batch.size == 1 and context not in self.arrays
         return is_plain and self._spans.get(context) is None
-
-    def _run_by_shape(
-        self, batch: StepBatch, op: str, context: str, plan: OpPlan, arguments: Sequence[Tensor]
-    ) -> Any:
-        """A packed call of one request, as one of a fixed number of rows."""
-        assert self.graphs is not None
-        each = batch.growth[(self.name, context)][0]
-        made = self._fixed.get((1, context, True, each))
-        if made is None:
-            rows = self.cache.fixed_rows(1, context, each=each, keep=True)
-            made = rows, FixedMirror(rows, self.cache.device, self.cache.layout)
-            self._fixed[(1, context, True, each)] = made
-        rows, mirror = made
-        rows.prepare(batch.slots)
-        mirror.update()
-        batch.contexts[(self.name, context)] = rows
-        method = getattr(self.module, op)
-
-        def make() -> Callable[..., Any]:
-            whole = FixedContext(
-                cache=self.cache,
-                backend=self.backend,
-                samplers=self.samplers,
-                rows=rows,
-                mirror=mirror,
-                mask=plan.mask,
-            )
-            return lambda *taken: method(whole.begin(), *taken)
-
-        return self.graphs.run(op, (context, each), arguments, make)
-
-    def _prepare_fixed(
-        self, batch: StepBatch, rows: int | Sequence[int], context: str, *, keep: bool
-    ) -> None:
-        """Makes room for as many rows of each request, and says where they are."""
-        assert isinstance(rows, int), f"step {batch.step.name}: requests of a step are alike"
-        made = self._fixed.get((batch.bucket, context, keep, rows))
-        if made is None:
-            arrays = self.cache.fixed_rows(batch.bucket, context, each=rows, keep=keep)
-            made = arrays, FixedMirror(arrays, self.cache.device, self.cache.layout)
-            self._fixed[(batch.bucket, context, keep, rows)] = made
-        self._fixed_each[context] = rows
-        made[0].prepare(batch.slots, batch.passes)
-        made[1].update()
-        if keep:
-            batch.step_contexts[(self.name, context, 0)] = made[1]
-
-    def _fixed_context(self, bucket: int, context: str, plan: OpPlan) -> FixedContext:
-        wanted = (bucket, context, plan.keep, self._fixed_each[context])
-        made = self._fixed_contexts.get((*wanted, plan.mask))
-        if made is None:
-            rows, mirror = self._fixed[wanted]
-            made = FixedContext(
-                cache=self.cache,
-                backend=self.backend,
-                samplers=self.samplers,
-                rows=rows,
-                mirror=mirror,
-                mask=plan.mask,
-            )
-            self._fixed_contexts[(*wanted, plan.mask)] = made
-        return made.begin()
 
     def _step_context(
         self, bucket: int, context: str, *, keep: bool = True, ordinal: int = 0

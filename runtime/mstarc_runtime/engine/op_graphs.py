@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_map
 
 from mstarc_runtime.plan_api import Maybe
 
@@ -81,8 +81,8 @@ class OpGraphs:
             for kept, tensor in zip(found.taken, tensors, strict=True):
                 kept.copy_(tensor)
         found.graph.replay()
-        given, how = tree_flatten(found.given)
-        return tree_unflatten([part.clone() for part in given], how)
+        # An op may give nothing.
+        return tree_map(lambda part: None if part is None else part.clone(), found.given)
 
 
 class CudaCapture:
