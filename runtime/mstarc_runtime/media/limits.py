@@ -10,6 +10,8 @@ class MediaLimits:
     """Of a request's sounds together: seconds. Of its pictures together, and of each frame of a
     film: pixels. Of its films together: seconds and frames.
 
+    Of all requests' sounds together: `held_bytes` of samples.
+
     For reading one of them: `memory_bytes` beyond what its reader needs before it begins, seconds
     of processor, and of waiting for a reader.
     """
@@ -18,6 +20,7 @@ class MediaLimits:
     picture_pixels: int = 50_000_000
     film_s: float = 600.0
     film_frames: int = 36_000
+    held_bytes: int = 2_000_000_000
     memory_bytes: int = 1_000_000_000
     cpu_s: int = 60
     wait_s: float = 60.0

@@ -16,7 +16,9 @@ import select
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -64,6 +66,9 @@ class MediaPool:
         self._free = asyncio.Semaphore(processes)
         self._idle: list[_Reader] = []
         self._is_closed = False
+        # Bytes of samples that somebody still has, and the lock for threads that let go of them.
+        self.held_bytes = 0
+        self._lock = threading.Lock()
         # How many were started since the beginning.
         self.started = 0
 
@@ -80,8 +85,15 @@ class MediaPool:
     async def sound(self, content: bytes, rate: int | None, left: Allowance) -> Audio:
         """The samples of a sound file at `rate` hertz, its own if that is None.
 
-        Fails with MS9202 … MS9205, MS9219, MS9220, or MS9310 where no reader is free in time.
+        Fails with MS9202 … MS9205, MS9219, MS9220, or MS9310 where no reader is free in time, or
+        too much sound of other requests lies here.
         """
+        if self.held_bytes > self._limits.held_bytes:
+            raise RuntimeFailure(
+                "MS9310",
+                f"{self.held_bytes / 1e6:.0f} MB of sound wait already",
+                helps=["try again later"],
+            )
         said, data = await self._read(content, {"kind": "audio", "most_s": left.sound_s})
         left.sound_s -= said["seconds"]
         found = said["rate"]
@@ -90,6 +102,8 @@ class MediaPool:
         samples = np.frombuffer(data, "<f4").astype(np.float32)
         if found != target:
             samples = await run_in_threadpool(resample, samples, found, target)
+        self._count(samples.nbytes)
+        weakref.finalize(samples, self._count, -samples.nbytes)
         return Audio(samples=samples, rate=target)
 
     async def check_picture(self, content: bytes, left: Allowance) -> None:
@@ -108,6 +122,10 @@ class MediaPool:
         said, _ = await self._read(content, job)
         left.film_s -= said["seconds"]
         left.film_frames -= said["frames"]
+
+    def _count(self, size_bytes: int) -> None:
+        with self._lock:
+            self.held_bytes += size_bytes
 
     def close(self) -> None:
         """Ends the readers."""

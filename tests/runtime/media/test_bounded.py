@@ -1,8 +1,10 @@
 """Media of strangers: what lies about its size, or costs too much, ends alone and with a code."""
 
 import asyncio
+import gc
 import io
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,24 @@ def test_what_a_request_brings_is_counted_together(pool: MediaPool) -> None:
     picture = saved("PNG", Image.new("RGB", (1500, 1500)))
     run(pool.check_picture(picture, left))
     assert code_of(pool.check_picture(picture, left)) == "MS9219"
+
+
+def test_sounds_that_somebody_has_are_bounded(pool: MediaPool) -> None:
+    few = MediaPool(replace(LIMITS, held_bytes=100_000), 1)
+    try:
+        first = run(few.sound(sound(1.0), None, few.allowance()))
+        second = run(few.sound(sound(1.0), 24000, few.allowance()))
+        assert few.held_bytes == first.samples.nbytes + second.samples.nbytes == 160_000
+        assert code_of(few.sound(sound(0.1), None, few.allowance())) == "MS9310"
+        del first
+        gc.collect()
+        assert few.held_bytes == 96_000
+        run(few.sound(sound(0.1), None, few.allowance()))
+        del second
+        gc.collect()
+        assert few.held_bytes == 0
+    finally:
+        few.close()
 
 
 def cut(content: bytes) -> bytes:
