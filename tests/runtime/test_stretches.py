@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor, nn
 
+from mstarc import driver
+from mstarc.options import CompileOptions
+from mstarc.source import SourceFile
 from mstarc_runtime.assembly import Extras, RunSettings
 from mstarc_runtime.attention.torch_reference import TorchAttention
 from mstarc_runtime.engine.batch import StepBatch
@@ -194,3 +199,120 @@ def test_a_request_that_is_cancelled_leaves_nothing(
     assert gone.events[-1] == "cancelled", "within a look"
     speakers.finish()
     assert b"".join(victim.values["speech"]) == said[2]
+
+
+# A loop that asks for the number of its pass, and emits in each
+
+COUNTING = """mstar 1
+model counts
+request {
+  in  prompt : text
+  out said   : text via tok.text
+  opt length : int = 9 in 0 .. 40
+}
+node tok : host {
+  impl "counts:Tok"
+  op ids(prompt: text) -> (ids: i64[T])
+  op text(token: i64) -> (piece: text)  stateful
+}
+node lm : kv_cache {
+  impl "counts:Lm"
+  kv { layers = 1, heads = 1, head_dim = 8 }
+  sample { temperature = 0.0 }
+  op prefill(ids: i64[T]) -> (token: i64)  attends causal  writes
+  op step(token: i64, number: i64) -> (next: i64)  attends causal  writes
+}
+walk start(ids: i64[T]) -> (token: i64) { token = lm.prefill(ids) }
+walk decode(first: i64) {
+  loop max length as n carry token = first while token != 7 {
+    emit said <- token
+    token = lm.step(token, n)
+  }
+}
+machine main {
+  state begin {
+    ids = tok.ids(prompt)
+    token = run start(ids)
+    next decode
+  }
+  state decode { run decode(token) next done }
+}
+"""
+
+
+class Tok:
+    @classmethod
+    def build(cls, config: object, **_: object) -> "Tok":
+        return cls()
+
+    def ids(self, prompt: str) -> Tensor:
+        return torch.tensor(list(prompt.encode()))
+
+    def text(self, token: int) -> str:
+        return f"{token} "
+
+
+class Lm(nn.Module):
+    """A token says where its row stands and which pass it is of: 7 comes when they say so."""
+
+    vocab_size = 1000
+
+    @classmethod
+    def build(cls, config: object, **_: object) -> "Lm":
+        return cls()
+
+    def prefill(self, ctx: Any, ids: Tensor) -> Tensor:
+        return ids[ctx.last_rows] % 100 + 8
+
+    def step(self, ctx: Any, token: Tensor, number: Tensor) -> Tensor:
+        following: Tensor = (token * 3 + ctx.positions * 5 + number) % 97
+        return following
+
+
+def counted(folder: Path, stretch: int) -> list[str]:
+    outcome = driver.compile_spec(SourceFile(path="counts.mstar", text=COUNTING), CompileOptions())
+    assert outcome.files is not None, [found.message for found in outcome.diagnostics]
+    for path, content in outcome.files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content, encoding="utf-8")
+    plan = load_plan(folder)
+    ranks = LocalRanks(
+        plan,
+        load_placement(plan, "cpu"),
+        settings=RunSettings(
+            cache_dir=Path("/nonexistent"),
+            threads=1,
+            deterministic=False,
+            buckets=(4,),
+            sources={"tok": "random", "lm": "random"},
+        ),
+        progress=PlainProgress(nowhere()),
+        make_pool=lambda wake: InlinePool(),
+        extras=Extras(
+            implementations={"counts:Tok": Tok, "counts:Lm": Lm},
+            executor=FakeGraphExecutor(),
+            attention=lambda cache: TorchAttention(cache, row_by_row=False),
+            stretch=stretch,
+        ),
+    )
+    made = []
+    for length in (30, 5, 0, 40, 17):
+        listener = Collected()
+        asked = Asked(inputs={"prompt": f"length {length}"}, options={"length": length})
+        ranks.conductor.submit(prepare(plan, asked, seed=0), listener)
+        made.append(listener)
+        ranks.turn()
+    run_until_done(ranks)
+    assert [listener.failure for listener in made] == [None] * len(made)
+    return [listener.texts.get("said", "") for listener in made]
+
+
+@pytest.mark.usefixtures("_late")
+def test_a_loop_that_asks_for_its_pass_and_emits_in_each(tmp_path: Path) -> None:
+    plain = counted(tmp_path / "plain", 0)
+    lengths = [len(text.split()) for text in plain]
+    assert lengths[2] == 0, plain
+    assert max(lengths) > 8, plain
+    assert any(0 < made < most for made, most in zip(lengths, (30, 5, 0, 40, 17), strict=True))
+    for stretch in (1, 3, 8):
+        assert counted(tmp_path / str(stretch), stretch) == plain
