@@ -294,9 +294,7 @@ class Conductor:
             case Failed() as message:
                 request = self._by_slot[message.slot]
                 if request.failure is None and not request.is_cancelled:
-                    request.failure = RuntimeFailure(
-                        message.code, message.message, notes=message.notes, helps=message.helps
-                    )
+                    request.failure = failure_of(message)
                 self._end(request)
             case Released(process=process, slot=slot, visits=visits):
                 request = self._by_slot[slot]

@@ -9,7 +9,7 @@ from mstarc_runtime.active import Listener
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.frames import Frame, tensor_of
 from mstarc_runtime.loader import Declared
-from mstarc_runtime.messages import Broken, OutputPart
+from mstarc_runtime.messages import Broken, Failed, OutputPart
 from mstarc_runtime.plan_api import Audio
 
 
@@ -35,8 +35,8 @@ def hand_over(listener: Listener, output: Declared, value: Any) -> None:
         listener.value(output.name, value)
 
 
-def failure_of(message: Broken) -> RuntimeFailure:
-    """Why a process can't go on."""
+def failure_of(message: Broken | Failed) -> RuntimeFailure:
+    """Why a process, or a request, can't go on."""
     code = message.code or "MS9301"
     return RuntimeFailure(code, message.message, notes=message.notes, helps=message.helps)
 
