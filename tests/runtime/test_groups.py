@@ -66,12 +66,17 @@ class Grouped:
         return getattr(self._builder, name)
 
 
-def make_rig(parts: int, slots: int = 4, copies: Mapping[int, int] | None = None) -> Rig:
-    class Leader(Left):
+def make_rig(
+    parts: int, slots: int = 4, copies: Mapping[int, int] | None = None, left: type[Left] = Left
+) -> Rig:
+    class Leader(left):  # type: ignore[misc, valid-type]
         def build(self, b: Builder) -> None:
             super().build(Grouped(b, parts))
 
     class Follower(Rank):
+        pages = left.pages
+        samplers = left.samplers
+
         def build(self, b: Builder) -> None:
             class Quiet(Grouped):
                 def __getattr__(self, name: str) -> Any:
@@ -122,6 +127,23 @@ def test_parts_of_a_node_give_the_tokens_of_the_whole() -> None:
     for index, (one, other) in enumerate(zip(expected, made, strict=True)):
         check_answer(other, 5 + 4 * index, index % 3)
         assert other.values == one.values
+    rig.check_clean()
+
+
+def test_parts_of_a_node_lend_their_pages_together() -> None:
+    class Narrow(Left):
+        pages = 9
+
+    expected = answers(make_rig(1))
+    rig = make_rig(2, left=Narrow)
+    with rig.following(2):
+        made = answers(rig)
+        for _ in range(20):
+            rig.turn()
+    assert not rig.errors
+    assert [one.values for one in made] == [one.values for one in expected]
+    moves = rig.workers[0].preempter.moves
+    assert moves.set_aside == moves.brought_back > 0
     rig.check_clean()
 
 
