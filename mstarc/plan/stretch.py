@@ -32,8 +32,8 @@ def stretch_of(
         return 0
     if then.kind != "again" or then.first != step.id or step.reads or step.pulls:
         return 0
-    if step.rows == "one" and step.passes:
-        return 0
+    if step.rows == "one" and step.passes and step.buckets == (1,):
+        return 0  # of one request alone: the host may say the number
     if not all(_is_known(prepared, step) for prepared in step.prepares):
         return 0
     contexts = [(p.node, p.context) for p in step.prepares if isinstance(p, Grow)]

@@ -124,13 +124,16 @@ class Stretches:
             has_room = stepper.landing.land_calm(group, stretch.read, stretch.slots, stretch.passes)
             group.passed(stretch.passes, has_room=has_room)
             return
-        group.calm = 0
+        calm, group.calm = group.calm, 0
+        group.left -= stretch.passes
         leaves = self._land_passes(stretch, flags)
         self._take_back(stretch, flags[:, :, RAN].sum(axis=0))
         if leaves:
             # Those under way have left these rows alone; what they counted for them goes, too.
             stepper.finish_station(station)
             stepper.part(station, group, leaves)
+        elif group.slots is stretch.slots:
+            group.calm = max(0, calm - stretch.passes)
 
     def _land_passes(self, stretch: Stretch, flags: NDArray[np.bool_]) -> list[int]:
         """Lands pass by pass; whose loop is over."""

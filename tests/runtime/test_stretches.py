@@ -50,12 +50,14 @@ def plan_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Speakers:
     """Ranks of the plan, and requests of them."""
 
-    def __init__(self, folder: Path, stretch: int, *, check: bool = False) -> None:
+    def __init__(
+        self, folder: Path, stretch: int, *, check: bool = False, placement: str = "cpu"
+    ) -> None:
         self._plan = load_plan(folder)
         self.executor = FakeGraphExecutor(check=check)
         self.ranks = LocalRanks(
             self._plan,
-            load_placement(self._plan, "cpu"),
+            load_placement(self._plan, placement),
             settings=RunSettings(
                 cache_dir=Path("/nonexistent"), threads=1, deterministic=False, buckets=(4,)
             ),
@@ -67,7 +69,7 @@ class Speakers:
                 stretch=stretch,
             ),
         )
-        (self.worker,) = self.ranks.workers
+        self.worker = self.ranks.workers[0]
         self._nothing = self.worker.snapshot()
 
     def ask(self, seed: int) -> tuple[int, Collected]:
@@ -145,6 +147,15 @@ def test_requests_say_the_same(
     assert not speakers.executor.eager_runs
     assert max(passes for passes, _ in launched) == stretch
     assert any(is_ahead for _, is_ahead in launched)
+
+
+@pytest.mark.usefixtures("_late")
+def test_items_for_another_rank_are_those_of_each_pass(
+    plan_folder: Path, said: list[bytes], launched: list[tuple[int, bool]]
+) -> None:
+    speakers = Speakers(plan_folder, 4, placement="2xcpu")
+    assert speakers.speak(range(4), stagger=3) == said
+    assert max(launched) == (4, True)
 
 
 def test_a_body_that_is_captured_with_its_end_does_the_same_again(

@@ -1047,6 +1047,7 @@ STEPS = (
         rows="one",
         region="thinker_decode.0",
         buckets=(1, 2, 4, 8, 16, 32),
+        stretch=1,
         sends=(("states.h", 1), ("states.media", 1), ("states.at", 1)),
         passes=("think.thinker_decode",),
         emits=("reply",),
