@@ -96,9 +96,12 @@ class Heard:
     def _came(self) -> None:
         self.first = self.first or time.perf_counter()
 
+    def count(self, output: str, tokens: int) -> None:
+        self._came()
+        self.tokens += tokens
+
     def text(self, output: str, piece: str) -> None:
         self._came()
-        self.tokens += 1
 
     def sound(self, output: str, samples: Any, rate: int) -> None:
         self._came()
@@ -176,7 +179,7 @@ class Served:
         self.executor.device_ms()
         begun = time.perf_counter()
         for request, listener in zip(wave, heard, strict=True):
-            self.ranks.conductor.submit(request, listener)
+            self.ranks.conductor.submit(request, listener, on_tokens=listener.count)
         run_until_done(self.ranks)
         return Took(
             wall_s=max(each.ended for each in heard) - begun,

@@ -262,6 +262,7 @@ class Conductor:
                 seed=prepared.seed,
                 idle=tuple(name for name in self.placement.machines if name not in runs),
                 is_traced=request.times.is_traced,
+                wants=tuple(sorted(prepared.wants)),
             )
             frames = [frame for _, frame in packed.values() if frame is not None]
             self.mailbox.send(process, message, frames)

@@ -45,7 +45,7 @@ class Landed(Protocol):
     """What has come back of a step: its batch, or one of the passes of a stretch."""
 
     @property
-    def effects(self) -> Sequence[Effect]: ...
+    def leaving(self) -> Sequence[Effect]: ...
 
     @property
     def slot_list(self) -> list[int]: ...
@@ -76,7 +76,7 @@ class Landing:
         Returns whether the streams have room for another such step.
         """
         has_room, has_output = True, False
-        for effect in batch.effects:
+        for effect in batch.leaving:
             if type(effect) is Sent:
                 target = effect.target
                 assert isinstance(target, Ring)
@@ -96,7 +96,7 @@ class Landing:
             return has_room
         message = group.messages.get(passes)
         if message is None:
-            parts = [_part(e, batch.slot_list) for e in batch.effects if type(e) is Emitted]
+            parts = [_part(e, batch.slot_list) for e in batch.leaving if type(e) is Emitted]
             message = group.messages[passes] = self._message(parts * passes)
         self._worker.mailbox.send(CONDUCTOR, message, batch.output_frames())
         return has_room
@@ -118,7 +118,7 @@ class Landing:
             ran = None
         parts: list[OutputPart] = []
         frames: list[bytes] = []
-        for effect in batch.effects:
+        for effect in batch.leaving:
             match effect:
                 case Sent():
                     self._land_sent(batch, effect, slots, flags, _rows(effect, flags, ran))

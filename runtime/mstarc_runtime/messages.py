@@ -24,6 +24,7 @@ class Start(msgspec.Struct, tag="start", array_like=True, frozen=True):
 
     `where` gives the process of each rank for this request. `idle` are machines that do not run:
     they send nothing, and take nothing. `is_traced`: when it was at which step is told at its end.
+    `wants` are the outputs that somebody hears; all of them, if it is None.
     """
 
     slot: int
@@ -36,6 +37,7 @@ class Start(msgspec.Struct, tag="start", array_like=True, frozen=True):
     seed: int
     idle: tuple[str, ...] = ()
     is_traced: bool = False
+    wants: tuple[str, ...] | None = None
 
 
 class Left(msgspec.Struct, tag="left", array_like=True, frozen=True):

@@ -334,7 +334,7 @@ class Worker:
             inputs=inputs,
             visits=Visits() if start.is_traced else None,
         )
-        self.parts.options.admit(slot, start.options)
+        self.parts.options.admit(slot, start.options, start.wants)
         for table in self.parts.tables.values():
             table.admit(slot, start.options)
         for passes in self.parts.passes.values():

@@ -26,6 +26,7 @@ from mstarc_runtime.engine.effects import (
     SendTarget,
     Sent,
     SentPacked,
+    heard,
 )
 from mstarc_runtime.engine.flag_columns import COLUMNS, MORE, RAN
 from mstarc_runtime.engine.pass_log import PassLog, as_array
@@ -34,10 +35,10 @@ from mstarc_runtime.streaming.chunks import Chunk
 from mstarc_runtime.streaming.counts import Slots
 
 if TYPE_CHECKING:
-    from mstarc_runtime.kvcache.mirror import FixedMirror
     from mstarc_runtime.engine.context import StepContext
     from mstarc_runtime.engine.options import OptionTable
     from mstarc_runtime.engine.storage import Values
+    from mstarc_runtime.kvcache.mirror import FixedMirror
     from mstarc_runtime.streaming.ring import Ring
 
 
@@ -66,6 +67,8 @@ class StepBatch(BatchValues):
         self.allowed = torch.zeros(bucket, dtype=torch.bool, device=device)
         self.flags = torch.zeros((bucket, COLUMNS), dtype=torch.bool, device=device)
         self.effects: list[Effect] = []
+        # Without outputs that nobody hears: those stay on the device.
+        self.leaving: list[Effect] = []
         self.chunks: dict[str, list[Chunk]] = {}
         # Items at the beginning of each row's chunk of `left_context` that are not new.
         self.old = 0
@@ -97,7 +100,6 @@ class StepBatch(BatchValues):
         }
         self._presence: dict[str, Tensor] = {}
         self._lengths: dict[str, int] = {}
-        self._ranges: dict[int, Tensor] = {}
         self._all_allowed = 0
         self.expected = b""
 
@@ -112,6 +114,7 @@ class StepBatch(BatchValues):
         self.size = slots.size
         self._views = None
         self.slot_list = slots.tolist()
+        self.leaving = heard(self.effects, self._options, self.slot_list)
         self._upload(self.device_slots[: self.size], slots)
         if self.size < self.bucket:
             self.device_slots[self.size :] = self.padding_slot
@@ -186,6 +189,7 @@ class StepBatch(BatchValues):
 
     def end(self) -> None:
         """The run has noted its effects: from them follows what is expected of the flags."""
+        self.leaving = heard(self.effects, self._options, self.slot_list)
         if self.log is not None:
             self.log.record(self)
         self._expect()
@@ -287,14 +291,6 @@ class StepBatch(BatchValues):
         """For which rows the stream has an item that the step pulls: bool[bucket]."""
         return self._presence[ring.name]
 
-    def steps_to(self, count: int) -> Tensor:
-        """i64[1, count]: 0 .. count - 1."""
-        made = self._ranges.get(count)
-        if made is None:
-            made = torch.arange(count, device=self.device)[None]
-            self._ranges[count] = made
-        return made
-
     # Behind a run
 
     def next_pass(self) -> None:
@@ -315,7 +311,7 @@ class StepBatch(BatchValues):
         if self._has_come is None:
             return
         self._flags_copy.copy_(self.flags, non_blocking=True)
-        for effect in self.effects:
+        for effect in self.leaving:
             if isinstance(effect, Emitted):
                 self._copy_out(effect.value)
             elif isinstance(effect, (Sent, SentPacked)):
@@ -343,7 +339,7 @@ class StepBatch(BatchValues):
         if views is None:
             views = self._views = [
                 as_array(self.on_host(effect.value)[: self.size])
-                for effect in self.effects
+                for effect in self.leaving
                 if type(effect) is Emitted
             ]
         return [view.tobytes() for view in views]
@@ -351,7 +347,7 @@ class StepBatch(BatchValues):
     def _copy_out(self, value: Tensor) -> None:
         copy = self._copies.get(id(value))
         if copy is None or copy.shape != value.shape or copy.dtype != value.dtype:
-            copy = torch.empty_like(value, device="cpu").pin_memory()
+            copy = torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
             self._copies[id(value)] = copy
         copy.copy_(value, non_blocking=True)
 

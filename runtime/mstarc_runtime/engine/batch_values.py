@@ -40,6 +40,7 @@ class BatchValues:
         self.windows: dict[str, list[slice]] = {}
         self.is_partial = False
         self._options = options
+        self._ranges: dict[int, Tensor] = {}
         self._computed = computed
 
     def option(self, name: str) -> Tensor:
@@ -88,3 +89,11 @@ class BatchValues:
 
     def _type(self, dtype: str) -> torch.dtype:
         return torch_dtype(dtype, self._computed)
+
+    def steps_to(self, count: int) -> Tensor:
+        """i64[1, count]: 0 .. count - 1."""
+        made = self._ranges.get(count)
+        if made is None:
+            made = torch.arange(count, device=self.device)[None]
+            self._ranges[count] = made
+        return made

@@ -4,6 +4,7 @@ An effect notes what was sent, emitted or appended, and in which column of the b
 for which rows. Landing carries effects out.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -96,3 +97,18 @@ class Reset:
 
 
 Effect = Sent | SentPacked | Emitted | HandedOver | Collected | Reset
+
+
+class Ears(Protocol):
+    """Knows which outputs of requests somebody hears."""
+
+    def is_wanted(self, output: str, slots: Sequence[int]) -> bool: ...
+
+
+def heard(effects: Sequence[Effect], ears: Ears, slots: Sequence[int]) -> list[Effect]:
+    """The effects without outputs that nobody hears of any of these requests."""
+    return [
+        effect
+        for effect in effects
+        if not isinstance(effect, (Emitted, HandedOver)) or ears.is_wanted(effect.output, slots)
+    ]

@@ -1,6 +1,6 @@
 """Options of requests as tensors, for device ops that take scalars."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,18 +28,29 @@ class OptionTable:
         self._device = device
         self._values: list[Mapping[str, Any]] = [{} for _ in range(slots + 1)]
         self._columns: dict[str, Tensor] = {}
+        self._wants: list[Collection[str] | None] = [None] * (slots + 1)
 
-    def admit(self, slot: int, options: Mapping[str, Any]) -> None:
+    def admit(
+        self, slot: int, options: Mapping[str, Any], wants: Collection[str] | None = None
+    ) -> None:
+        """Gives a slot to a request, of whose outputs somebody hears `wants`, or all."""
         self._values[slot] = options
+        self._wants[slot] = wants
         for name, column in self._columns.items():
             column[slot] = options.get(name, 0)
 
     def admit_any(self, slot: int) -> None:
         """Gives a slot to nobody in particular: every option is 0."""
         self._values[slot] = _AnyOption()
+        self._wants[slot] = None
 
     def release(self, slot: int) -> None:
         self._values[slot] = {}
+
+    def is_wanted(self, output: str, slots: Sequence[int]) -> bool:
+        """Whether somebody hears an output of one of these requests."""
+        wants = (self._wants[slot] for slot in slots)
+        return any(each is None or output in each for each in wants)
 
     def value(self, slot: int, name: str) -> Any:
         """An option of one request."""

@@ -142,13 +142,16 @@ class PassLog:
         """Asks for what they have left; it is there once `has_come`."""
         first = self._half * self.most
         rows = slice(first, first + passes)
+        leaving = list(batch.leaving)
+        heard = {id(value) for value in _values_of(leaving)}
         read = PassesRead(
-            effects=list(batch.effects),
+            leaving=leaving,
             slot_list=batch.slot_list,
             flags=self._copied(self._flags[rows]).numpy(),
             values={
                 id(value): self._copied(log[rows])
                 for value, log in zip(_values_of(batch.effects), self._values, strict=True)
+                if id(value) in heard
             },
         )
         if not self._is_host:
@@ -171,7 +174,7 @@ class PassesRead:
     As long as it stands for one pass (`of`), landing takes it for a batch.
     """
 
-    effects: list[Effect]
+    leaving: list[Effect]
     slot_list: list[int]
     flags: NDArray[np.bool_]
     values: dict[int, Tensor]
@@ -196,7 +199,7 @@ class PassesRead:
 
     def output_frames(self) -> list[bytes]:
         """The bytes of every emitted value's rows, pass by pass."""
-        emitted = [effect.value for effect in self.effects if type(effect) is Emitted]
+        emitted = [effect.value for effect in self.leaving if type(effect) is Emitted]
         size = len(self.slot_list)
         return [
             as_array(self.on_host(value)[:size]).tobytes()
