@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -26,11 +25,16 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "runtime")]
 
+from mstarc_runtime.server.open_files import allow_connections  # noqa: E402
+
 MOST_RATIO = 1.5
 BODY = json.dumps(
     {"inputs": {"prompt": "hello"}, "options": {"max_tokens": 40}, "wants": ["reply"], "seed": 3}
 ).encode()
-HEAD = b"POST /generate HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+HEAD = (
+    b"POST /generate HTTP/1.1\r\nhost: x\r\n"
+    b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
+)
 REQUEST = HEAD % len(BODY) + BODY
 
 
@@ -159,7 +163,7 @@ def serve(name: str, plan: Path) -> None:
 
     from benchmarks.null_server import bare_app, null_app
 
-    more_files()
+    allow_connections()
     app = null_app(plan) if name == "ours" else bare_app()
     listening = socket.create_server(("127.0.0.1", 0), backlog=4096)
     print(listening.getsockname()[1], flush=True)
@@ -167,15 +171,9 @@ def serve(name: str, plan: Path) -> None:
     uvicorn.Server(config).run(sockets=[listening])
 
 
-def more_files() -> None:
-    """Lets this process have as many connections as it may."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
 def compare(connections: list[int], rounds: int, seconds: float) -> dict[str, Any]:
     """Both servers under the same load, window by window."""
-    more_files()
+    allow_connections()
     with tempfile.TemporaryDirectory() as name:
         plan = compile_plan(Path(name))
         both = [begin("ours", plan), begin("bare", plan)]

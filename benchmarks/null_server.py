@@ -1,4 +1,4 @@
-"""The routes of `mstarc serve` with a model that answers at once, and the bare framework's route."""
+"""The routes of `mstarc serve` with a model that answers at once, and the framework's alone."""
 
 import contextlib
 import time
@@ -25,7 +25,7 @@ from mstarc_runtime.server.service import Service
 
 REPLY = "hello"
 # What a request for "flood" is sent: seconds of sound, in pieces of one.
-FLOOD_S = 400
+FLOOD_S = 200
 _RATE = 24_000
 
 

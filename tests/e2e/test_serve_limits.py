@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mstarc_runtime.server.open_files import allow_connections
 from tests.support.bombs import silence
 from tests.support.serving import ASKED, Server, compiled, error, input_audio, serving
 
@@ -248,6 +249,17 @@ def test_a_client_that_reads_nothing_slows_nobody(hello: Server) -> None:
     with mute(hello, {"input": "hello", "seed": 3, "max_tokens": 400}):
         assert hello.post("/v1/chat/completions", **ASKED).status_code == 200
     assert hello.held()["conductor"]["requests"] == 0
+
+
+def test_a_crowd_that_says_nothing_slows_nobody(hello: Server) -> None:
+    """More connections than files that a process has without asking for more."""
+    host, port = hello.address.removeprefix("http://").split(":")
+    count = min(1200, allow_connections() - 200)
+    with ExitStack() as crowd:
+        for _ in range(count):
+            crowd.enter_context(socket.create_connection((host, int(port))))
+        assert hello.post("/v1/chat/completions", **ASKED).status_code == 200
+        assert hello.http.get("/ready").status_code == 200
 
 
 @contextmanager

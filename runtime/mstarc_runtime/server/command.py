@@ -27,6 +27,7 @@ from mstarc_runtime.server.arguments import parse_serve, supervision
 from mstarc_runtime.server.keys import read_keys
 from mstarc_runtime.server.limits import limits_of
 from mstarc_runtime.server.log import Log
+from mstarc_runtime.server.open_files import allow_connections
 from mstarc_runtime.server.ranks_thread import RanksThread, State
 from mstarc_runtime.server.service import Service
 from mstarc_runtime.server.tracing import tracing_to
@@ -81,6 +82,7 @@ def _serve(arguments: Sequence[str]) -> int:
     placement = load_placement(plan, options.placement or usual_placement(plan))
     settings = run_settings(options, plan, placement)
     tracing = tracing_to(options.traces, plan.model)
+    allow_connections()
     listening = _listen(options.host, options.port)
     host, port = listening.getsockname()[:2]
 

@@ -47,6 +47,7 @@ class Value:
 
 
 Event = Text | Sound | Value
+_MOST_JOINED = 1 << 18
 
 
 class Live:
@@ -89,7 +90,7 @@ class Live:
     # In the ranks' thread
 
     def text(self, output: str, piece: str) -> None:
-        self._put(Text(output=output, piece=piece), len(piece.encode("utf-8", "replace")))
+        self._put(Text(output=output, piece=piece))
 
     def sound(self, output: str, samples: NDArray[np.float32], rate: int) -> None:
         if len(samples):
@@ -98,11 +99,11 @@ class Live:
             if output not in self.playing:
                 self.playing[output] = Playback()
             self.playing[output].came(len(kept) / rate)
-            self._put(Sound(output=output, samples=kept, rate=rate), kept.nbytes)
+            self._put(Sound(output=output, samples=kept, rate=rate))
 
     def value(self, output: str, value: Any) -> None:
         array = np.array(value.cpu().float() if _is_bf16(value) else value)
-        self._put(Value(output=output, array=array), array.nbytes)
+        self._put(Value(output=output, array=array))
 
     def count_tokens(self, output: str, count: int) -> None:
         self.tokens += count
@@ -118,12 +119,12 @@ class Live:
         self.was_cancelled = True
         self._end(None)
 
-    def _put(self, event: Event, size: int) -> None:
+    def _put(self, event: Event) -> None:
         with self._lock:
             if self.failure is not None:
                 return
             self._events.append(event)
-            self._bytes += size
+            self._bytes += _size(event)
             is_full = self._bytes > self._most_bytes
             if is_full:
                 self._events.clear()
@@ -173,9 +174,10 @@ class Live:
             with self._lock:
                 taken = list(self._events)
                 self._events.clear()
-                self._bytes = 0
                 failure, is_over = self.failure, self.is_over
             for event in _joined(taken):
+                with self._lock:
+                    self._bytes -= _size(event)
                 yield event
             if taken:
                 continue
@@ -189,16 +191,34 @@ class Live:
 
 
 def _joined(events: list[Event]) -> list[Event]:
-    """The events, those of one output that follow one another as one."""
+    """The events, those of one output that follow one another as one, up to `_MOST_JOINED`.
+
+    To write a large one takes long, in which nobody else is answered.
+    """
     if len(events) < 2:
         return events
     runs: list[list[Event]] = []
+    joined_bytes = 0
     for event in events:
-        if runs and _continues(runs[-1][-1], event):
+        size = _size(event)
+        joined_bytes += size
+        if runs and joined_bytes <= _MOST_JOINED and _continues(runs[-1][-1], event):
             runs[-1].append(event)
         else:
             runs.append([event])
+            joined_bytes = size
     return [_join(run) for run in runs]
+
+
+def _size(event: Event) -> int:
+    """Bytes."""
+    match event:
+        case Text(piece=piece):
+            return len(piece.encode("utf-8", "replace"))
+        case Sound(samples=samples):
+            return samples.nbytes
+        case Value(array=array):
+            return array.nbytes
 
 
 def _continues(before: Event, event: Event) -> bool:
