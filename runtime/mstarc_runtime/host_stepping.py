@@ -1,4 +1,7 @@
-"""Runs host steps: one request at a time, in the host pool, beside the device.
+"""Runs host steps: a job a request, in the host pool, beside the device.
+
+All that are ready are dispatched at once: requests that came together are together afterwards too,
+and a prompt's step reads them all.
 
 What the step reads of streams is copied out when it is dispatched; what it emits and sends lands
 when its job is done. A job whose request has ended meanwhile is run to its end and ignored.
@@ -36,8 +39,12 @@ class HostStepper:
         self._landing = landing
 
     def run(self, station: Station, step: HostStep) -> None:
+        ready, station.ready = station.ready, []
+        for slot in ready:
+            self._dispatch(station, step, slot)
+
+    def _dispatch(self, station: Station, step: HostStep, slot: int) -> None:
         worker = self._worker
-        slot = station.ready.pop(0)
         targets = self._targets(step)
         if any(target.room(slot) < burst for target, burst in targets):
             station.blocked.add(slot)
