@@ -250,6 +250,26 @@ def test_a_model_with_turns_reads_the_whole_conversation(seeing: Server) -> None
     assert seeing.held() == before
 
 
+def test_a_model_with_turns_hears_and_speaks(seeing: Server) -> None:
+    before = seeing.held()
+    few = {"max_output_tokens": 8, "options": {"talker_max_tokens": 20}}
+    with talking(seeing, "qwen3_omni", {"type": "realtime", **few}) as connection:
+        speak(connection, spoken())
+        connection.input_audio_buffer.commit()
+        connection.response.create()
+        events = until(connection, "response.done")
+        assert of(events, "response.output_audio.delta")
+        (words,) = of(events, "response.output_audio_transcript.done")
+        assert words.transcript
+        assert events[-1].response.usage.input_tokens > 0
+        # What the model can't be asked fails its answer, and the connection goes on.
+        connection.response.create()
+        events = until(connection, "response.done")
+        assert events[-1].response.status == "failed"
+        assert events[-1].response.status_details.error.code == "MS9213"
+    assert seeing.held() == before
+
+
 def test_who_may_not_connect_is_told_before(hello: Server, hearing: Server) -> None:
     from websockets.sync.client import connect
 
