@@ -16,6 +16,7 @@ of them. The JSON has what `mstarc bench` found in each.
 import argparse
 import json
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -26,10 +27,28 @@ from typing import Any
 from peers.serving import ask_for_speech, end_on_signals, free_port, run, server
 
 PARTS = ("cold", "warm", "http")
+SPANS = 20
 
 
 def mstarc(*words: object) -> list[str]:
     return [sys.executable, "-m", "mstarc", *map(str, words)]
+
+
+def tell_steps(trace: Path) -> None:
+    """What the device and the host spent on each step of a timeline, the longest first."""
+    spent: dict[tuple[str, str], list[float]] = {}
+    for event in json.loads(trace.read_text())["traceEvents"]:
+        if event["ph"] != "X" or event["name"].startswith(("request ", "after ", "to first")):
+            continue
+        facts = event.get("args", {})
+        row = f"device, {facts['bucket']} rows" if "bucket" in facts else "host"
+        spent.setdefault((event["name"], row), []).append(event["dur"])
+    for (name, row), times in sorted(spent.items(), key=lambda entry: -sum(entry[1]))[:SPANS]:
+        print(
+            f"  {name:<28} {row:<16} {len(times):>6} times, {sum(times) / 1e3:>8.1f} ms in all, "
+            f"median {statistics.median(times):>9.1f} µs",
+            flush=True,
+        )
 
 
 class Measurement:
@@ -74,7 +93,11 @@ class Measurement:
         self.bench_plan("cold", self.asked.batches)
 
     def warm(self) -> None:
-        self.bench_plan("warm", [self.asked.busy_at], "--trace", self.work / "trace.json")
+        trace = self.work / "trace.json"
+        trace.unlink(missing_ok=True)
+        self.bench_plan("warm", [self.asked.busy_at], "--trace", trace)
+        if trace.exists():
+            tell_steps(trace)
 
     def http(self) -> None:
         asked, port = self.asked, free_port()

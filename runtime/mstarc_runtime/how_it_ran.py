@@ -17,6 +17,8 @@ from mstarc_runtime.trace import LEFT_OUT, Span
 from mstarc_runtime.trace_file import steady_shares, trace_of, write_trace
 
 Say = Callable[[str], None]
+# Of the steady time: what was shorter, as while a wave ends, says little.
+_TOLD_SHARE = 0.05
 
 
 def bucket_notes(buckets: Sequence[int], max_requests: int) -> Iterator[str]:
@@ -115,9 +117,12 @@ def keep_trace(ranks: Ranks, told: Sequence[tuple[Told, Frame]], path: Path) -> 
             for _, what, _, _, facts in found[-1:]
             if what == LEFT_OUT
         ]
+        shares = steady_shares(found, requests)
+        least_ns = _TOLD_SHARE * sum(busy.wall_ns for busy in shares)
         lines += [
             f"{name}: device busy {busy.share:.1%} of {busy.wall_ns / 1e9:.2f} s "
             f"in steady decode with {busy.requests} at once"
-            for busy in steady_shares(found, requests)
+            for busy in shares
+            if busy.wall_ns and busy.wall_ns >= least_ns
         ]
     return lines
