@@ -25,19 +25,17 @@ Key = tuple[int, str, bool, int]
 
 
 class FixedCalls:
-    """The calls of one node; `graphs` are of prompts, if there are any."""
+    """The calls of one node."""
 
     def __init__(
         self,
         cache: KVCache,
         backend: AttentionBackend,
         samplers: Mapping[str, SamplerState],
-        graphs: OpGraphs | None,
     ) -> None:
         self._cache = cache
         self._backend = backend
         self._samplers = samplers
-        self._graphs = graphs
         self._rows: dict[Key, tuple[FixedRows, FixedMirror]] = {}
         self._contexts: dict[tuple[Key, Mask], FixedContext] = {}
         # Of the step at hand, by context.
@@ -67,6 +65,7 @@ class FixedCalls:
 
     def run_prompt(
         self,
+        graphs: OpGraphs,
         batch: StepBatch,
         op: tuple[str, Callable[..., Any]],
         context: str,
@@ -75,7 +74,6 @@ class FixedCalls:
         arguments: Sequence[Tensor],
     ) -> tuple[FixedRows, Any]:
         """Counts the rows of a prompt of one request, and runs the op by its shape."""
-        assert self._graphs is not None
         name, method = op
         key = (1, context, True, each)
         rows, mirror = self._of(key)
@@ -86,7 +84,7 @@ class FixedCalls:
             whole = self._made(key, mask)
             return lambda *taken: method(whole.begin(), *taken)
 
-        return rows, self._graphs.run(name, (context, each), arguments, make)
+        return rows, graphs.run(name, (context, each), arguments, make)
 
     def _of(self, key: Key) -> tuple[FixedRows, FixedMirror]:
         made = self._rows.get(key)

@@ -81,7 +81,7 @@ class KVEngine:
     _calls: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._fixed = FixedCalls(self.cache, self.backend, self.samplers, self.graphs)
+        self._fixed = FixedCalls(self.cache, self.backend, self.samplers)
 
     def grow(
         self,
@@ -271,9 +271,9 @@ class KVEngine:
             if batch.step.rows != "one":
                 if op in by_shape and not partial and self._is_one_prompt(batch, written, plan):
                     each = batch.growth[(self.name, written)][0]
-                    named = (op, method)
+                    assert self.graphs is not None
                     counted, given = self._fixed.run_prompt(
-                        batch, named, written, each, plan.mask, arguments
+                        self.graphs, batch, (op, method), written, each, plan.mask, arguments
                     )
                     batch.contexts[(self.name, written)] = counted
                     return given

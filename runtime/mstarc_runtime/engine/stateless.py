@@ -17,14 +17,14 @@ class StatelessEngine:
     def __init__(self, name: str, module: nn.Module, graphs: OpGraphs | None = None) -> None:
         self.name = name
         self.module = module
-        self._graphs = graphs
+        self.graphs = graphs
         self._calls: dict[str, Callable[..., Any]] = {}
 
     def __getattr__(self, op: str) -> Callable[..., Any]:
         if op.startswith("_") or not hasattr(self.module, op):
             raise AttributeError(op)
         method: Callable[..., Any] = getattr(self.module, op)
-        graphs = self._graphs if op in getattr(self.module, "by_shape", ()) else None
+        graphs = self.graphs if op in getattr(self.module, "by_shape", ()) else None
 
         def call(batch: StepBatch, *arguments: Tensor) -> Any:
             made = StatelessContext(batch=batch.bucket, device=batch.device, old=batch.old)

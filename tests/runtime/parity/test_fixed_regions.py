@@ -4,6 +4,7 @@ The strict double of a CUDA graph notes each region once, at start-up, and repla
 of then. Requests of several lengths, alone and side by side, get what the public code gives.
 """
 
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import torch
 from safetensors.torch import load_file
 
 from mstarc_runtime.attention.torch_reference import TorchAttention
-from mstarc_runtime.engine.fake import FakeGraphExecutor
+from mstarc_runtime.engine.fake import FakeCapture, FakeGraphExecutor
+from mstarc_runtime.engine.op_graphs import OpGraphs
 from mstarc_runtime.launch import LocalRanks, run_until_done
 from mstarc_runtime.plan_api import Media
 from tests.support import pi05_cases, vjepa2_ac_cases
@@ -85,3 +87,27 @@ def test_frames_of_a_captured_rollout_are_the_public_ones(tmp_path: Path, stretc
             found = torch.as_tensor(rollout)
             assert relative_error(found, public["rollout"][:horizon]) < CLOSE
     assert executor.replays >= 4 + 15
+
+
+def test_prompts_and_towers_by_shape_give_the_public_actions(tmp_path: Path) -> None:
+    """The first request of a shape runs call by call, the second is captured, others replay it."""
+    ranks, _ = _captured("pi05", tmp_path, 0)
+    public = load_file(ROOT / "tests/runtime/parity/pi05.safetensors")
+    captured: list[FakeCapture] = []
+
+    def capture(body: Callable[[], None]) -> FakeCapture:
+        captured.append(FakeCapture(body))
+        return captured[-1]
+
+    (worker,) = ranks.workers
+    worker.parts.stateless["vit_encoder"].graphs = OpGraphs(capture)
+    worker.parts.kv["llm"].graphs = OpGraphs(capture)
+    case = pi05_cases.CASES[0]
+    for _ in range(4):
+        cameras = {name: _png(pi05_cases.image(name)) for name in case.cameras}
+        inputs = {"order": case.order, "state": case.state_tensor, **cameras}
+        listener = submit(ranks, ["actions"], inputs, {"steps": case.steps, "seed": case.seed})
+        run_until_done(ranks)
+        (actions,) = listener.values["actions"]
+        assert relative_error(torch.as_tensor(actions), public[case.name]) < CLOSE
+    assert len(captured) == 2
