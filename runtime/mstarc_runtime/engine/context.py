@@ -240,6 +240,7 @@ class StepContext(_CacheContext):
         self._slots = self._row_slots = self._mirror.slots
         self._batch_version = -1
         self._slot_list: list[int] = []
+        self._moves_on = self._attention if isinstance(self._attention, MovesOn) else None
         self._moving: MovingRows | None = None
 
     def prepare(self, slots: Slots, passes: int = 1) -> None:
@@ -259,10 +260,10 @@ class StepContext(_CacheContext):
     @property
     def moving(self) -> MovingRows | None:
         """What changes on the device as rows move on there; None where that is not enough."""
-        if not isinstance(self._attention, MovesOn) or self._attention.pages is None:
+        if self._moves_on is None or (pages := self._moves_on.pages) is None:
             return None
         if self._moving is None:
-            self._moving = self._mirror.moving(self._attention.pages, self._cache.layout)
+            self._moving = self._mirror.moving(pages, self._cache.layout)
         return self._moving
 
     def _host_slots(self) -> list[int]:
