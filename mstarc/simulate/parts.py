@@ -106,8 +106,10 @@ class Live:
     channels: dict[str, Channel] = field(default_factory=dict)
     context: dict[str, int] = field(default_factory=dict)
     arrived: dict[int, int] = field(default_factory=dict)
-    # Rows of the chunk that its next run reads.
+    # Rows of the chunk, or of the piece of a prompt, that its next run reads.
     chunk_rows: int = 1
+    # Rows of its prompt that were read.
+    read: int = 0
 
 
 Rows = list[Live]
@@ -130,6 +132,11 @@ class Station:
     turn: int = 0
     # Whether a first run has told which values make rows alike.
     has_run: bool = False
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether it reads prompts in pieces."""
+        return self.step.prompt is not None and self.step.prompt.pieces is not None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -167,7 +174,9 @@ class Process:
             most=1
             if step.kind == "host"
             else most_rows(policy, step.rows or "", step.buckets, slots),
-            is_resident=comes_back and step.rows in ("one", "fixed") and not (step.reads or step.pulls),
+            is_resident=comes_back
+            and step.rows in ("one", "fixed")
+            and not (step.reads or step.pulls),
             sends=tuple(bursts.items()),
             reads=streams_of(step.reads),
             pulls=streams_of(step.pulls),

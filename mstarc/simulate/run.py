@@ -6,6 +6,7 @@ later. What a process does with the rows at its stations is in `worker`.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
@@ -57,7 +58,9 @@ class Simulation:
     ) -> None:
         kind = devices.kind
         self.placed = placed
-        self.policy = default_policy(all_cpu=kind.is_cpu)
+        self.policy = replace(
+            default_policy(all_cpu=kind.is_cpu), token_budget=placed.placement.prefill_tokens
+        )
         self.devices = devices
         self.now = 0.0
         self.slots = slots

@@ -18,7 +18,15 @@ from mstarc.plan.plan import Grow, LoopTarget, RunStep
 from mstarc.records import dataclass
 from mstarc.simulate.parts import Live, Process, Rows, Station
 from mstarc.simulate.times import StepTimes
-from mstarc_schedule.batching import bucket_of, choose, next_group, take_alike, take_packed
+from mstarc_schedule.batching import (
+    behind_whole,
+    bucket_of,
+    choose,
+    next_group,
+    piece_of,
+    take_alike,
+    take_packed,
+)
 
 if TYPE_CHECKING:
     from mstarc.simulate.run import Simulation
@@ -95,8 +103,9 @@ class Workers:
         station.blocked += [r for r in station.ready if r not in able]
         most = station.most
         if able and most > 1 and step.rows == "packed":
-            tokens = [r.sample.rows for r in able]
-            most = take_packed(self.simulation.policy, tokens, most) if station.has_run else 1
+            tokens = [r.sample.rows - r.read for r in able]
+            knows = station.has_run or station.in_pieces
+            most = take_packed(self.simulation.policy, tokens, most) if knows else 1
         rows = able[:most]
         if able and station.most > 1 and step.rows == "shaped":
             shapes = [self._shape(r, station) for r in able]
@@ -105,6 +114,9 @@ class Workers:
         station.ready = [r for r in able if r not in rows]
         for request in rows:
             self._take_chunks(request, station)
+            if station.in_pieces:
+                left = request.sample.rows - request.read
+                request.chunk_rows = piece_of(self.simulation.policy, left)
         return rows
 
     def _shape(self, request: Live, station: Station) -> int:
@@ -140,7 +152,8 @@ class Workers:
             len(rows),
             captured=step.region is not None and not self.times.kind.is_cpu,
         )
-        size = sum(r.chunk_rows if station.reads else r.sample.rows for r in rows) / len(rows)
+        is_cut = station.reads or station.in_pieces
+        size = sum(r.chunk_rows if is_cut else r.sample.rows for r in rows) / len(rows)
         context = self._grow(step, rows)
         seconds = self.times.of(step, process.nodes, batch, size, context)
         held = (process.device, *process.followers.get(step.id, ()))
@@ -172,6 +185,10 @@ class Workers:
 
     def _land(self, station: Station, rows: Rows) -> None:
         process, step = station.process, station.step
+        if station.in_pieces and self._has_more(station, rows):
+            process.is_busy = False
+            self.kick(process)
+            return
         for request in rows:
             goes_on = self._goes_on(request, step)
             self._leave_behind(request, station, goes_on)
@@ -181,6 +198,20 @@ class Workers:
                 self.simulation.route(request, process, step.then)
         process.is_busy = False
         self.kick(process)
+
+    def _has_more(self, station: Station, rows: Rows) -> bool:
+        """Counts what was read of prompts; whether one goes on, and waits for its next turn."""
+        for request in rows:
+            request.read += request.chunk_rows
+        if rows[0].read < rows[0].sample.rows:
+            waiting = [*rows, *station.ready]
+            lefts = [request.sample.rows - request.read for request in waiting]
+            order = behind_whole(self.simulation.policy, lefts)
+            station.ready = [waiting[index] for index in order]
+            return True
+        for request in rows:
+            request.read = 0
+        return False
 
     def _next_pass(self, request: Live, station: Station, goes_on: bool) -> None:
         then = station.step.then

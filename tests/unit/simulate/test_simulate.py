@@ -119,11 +119,12 @@ def simulated(
     rate: float = 1.0,
     seconds: float = 60.0,
     seed: int = 0,
+    profile: str = PROFILE,
 ) -> Simulated:
     options = CompileOptions(
         deployments=(source("d.yaml", layout),),
         kinds=source("kinds.yaml", KINDS),
-        profile=source("profile.yaml", PROFILE.replace("BATCHES", BATCHES)),
+        profile=source("profile.yaml", profile.replace("BATCHES", BATCHES)),
     )
     found = driver.simulate_program(
         source("talk.mstar", SPEC),
@@ -162,6 +163,22 @@ def test_requests_that_step_together_take_the_time_of_one() -> None:
     lm = next(use for use in many.ranks if use.rank == 0)
     most = {name: most for name, _, most in lm.batches}
     assert most["speak.begin.decode.pass"] == 8
+
+
+def test_a_long_prompt_is_read_in_pieces_and_holds_up_nobody() -> None:
+    by_rows = PROFILE.replace(
+        "lm.prefill: [{batch: 1, rows: 8, context: 0, seconds: 1.0}]",
+        "lm.prefill: [{batch: 1, rows: 8, context: 0, seconds: 1.0}, "
+        "{batch: 1, rows: 192, context: 0, seconds: 24.0}]",
+    )
+    asked = ("{rows: 8, options: {length: 8}}", "{rows: 192, options: {length: 8}}")
+    first: list[float] = []
+    for rows in (256, 16):
+        layout = f"{TOGETHER}kv_cache: {{page_size: 16, prefill_tokens: {rows}}}\n"
+        found = simulated(layout, "\n  - ".join(asked), burst=8, profile=by_rows)
+        assert found.finished == 8
+        first.append(found.first_output_s[0])
+    assert first[1] < 0.8 * first[0]
 
 
 def test_no_more_requests_run_than_there_are_slots() -> None:
