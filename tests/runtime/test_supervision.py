@@ -139,6 +139,9 @@ def test_requests_of_a_lost_rank_end_at_once_and_free_their_slot_with_its_succes
     with pytest.raises(RuntimeFailure, match="rank 0 ended"):
         rig.submit(passes=1, walks=1, length=3)
     conductor.ready.add(0)
-    conductor.turn()
+    for _ in range(20):
+        conductor.turn()
+        for worker in rig.workers[1:]:
+            worker.turn()
     assert conductor.snapshot()["taken_slots"] == 0 and not conductor.away
     assert running.events == ["failed"]
