@@ -7,17 +7,25 @@ from typing import Any
 import pytest
 
 import mstarc_runtime.stepping
+from mstarc_runtime.assembly import RunSettings
+from mstarc_runtime.engine.host import InlinePool
 from mstarc_runtime.flights import Flight, Flights, sets_beside
+from mstarc_runtime.launch import LocalRanks
+from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.plan_api import DeviceStep, Step
+from mstarc_runtime.request import Asked, prepare
 from mstarc_runtime.stretches import Stretch
+from mstarc_runtime.weights.progress import PlainProgress
 from tests.runtime.plan_folder import write_plan
+from tests.runtime.rig import Collected, nowhere
 from tests.runtime.test_determinism import PROMPTS, speak
 
 
 class Slow(Flights):
-    """Every machine but the first is beside it, and what it launches takes three turns."""
+    """Every machine but the first is beside it, and what it launches takes some looks."""
 
     launched = 0
+    looks = 3
 
     def __init__(self, steps: Sequence[Step], *others: Any) -> None:
         super().__init__(steps, *others)
@@ -33,7 +41,7 @@ class Slow(Flights):
     def landing(self) -> Iterator[Flight | Stretch]:
         for flight in list(self._under_way):
             self._ages[id(flight)] += 1
-            if self._ages[id(flight)] > 3:
+            if self._ages[id(flight)] > self.looks:
                 yield self._end(flight)
 
 
@@ -49,6 +57,30 @@ def test_requests_say_the_same(plan_folder: Path, monkeypatch: pytest.MonkeyPatc
     Slow.launched = 0
     assert speak(plan_folder, requests, stagger=2) == plain
     assert Slow.launched > 10
+
+
+def test_a_rank_does_not_rest_while_steps_are_under_way(
+    plan_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody sends a message when the device has done a step: a rank that rests sleeps on."""
+    monkeypatch.setattr(mstarc_runtime.stepping, "Flights", Slow)
+    monkeypatch.setattr(Slow, "looks", 30)
+    plan = load_plan(plan_folder)
+    ranks = LocalRanks(
+        plan,
+        load_placement(plan, "cpu"),
+        settings=RunSettings(cache_dir=Path("/nonexistent"), threads=1),
+        progress=PlainProgress(nowhere()),
+        make_pool=lambda wake: InlinePool(),
+    )
+    listener = Collected()
+    asked = Asked(inputs={"prompt": "hello"}, options={"max_tokens": 28})
+    Slow.launched = 0
+    ranks.conductor.submit(prepare(plan, asked, seed=1), listener)
+    while not listener.events or listener.events[-1] != "finished":
+        under_way = any(worker.stepper.flights.count for worker in ranks.workers)
+        assert ranks.turn() or not under_way
+    assert Slow.launched == 1
 
 
 def step(name: str, *nodes: str, rows: str = "shaped") -> DeviceStep:
