@@ -11,7 +11,9 @@ a second, real-time factor, time to first sound, beside what M* publishes for tw
 """
 
 import argparse
+import cProfile
 import json
+import pstats
 import statistics
 import sys
 import time
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from mstarc_runtime.assembly import RunSettings
 from mstarc_runtime.engine.regions import rows_to_capture
@@ -37,6 +40,7 @@ from mstarc_runtime.worker import Worker
 READ_BYTES_A_SECOND = 4.3e12
 # Audio-seconds a second that M* publishes for two H200, by requests at once.
 PUBLISHED = {1: 11.7, 4: 35.4, 8: 54.2, 16: 87.1, 32: 113.2}
+_SHOWN = 20
 TEXT = "Tell me a story about a lighthouse keeper who collects the sounds of the sea, please."
 
 
@@ -191,6 +195,7 @@ def main() -> None:
     parser.add_argument("--replays", type=int, default=20)
     parser.add_argument("--streams", choices=WAYS, default="auto", help="as of `mstarc run`")
     parser.add_argument("--only", choices=["regions", "speech", "text"], nargs="+")
+    parser.add_argument("--profile", action="store_true", help="kernels and host of the first size")
     parser.add_argument("--seconds", type=float, default=1e9, help="no wave begins after these")
     parser.add_argument("--out", type=Path, help="a file for all rows as JSON")
     given = parser.parse_args()
@@ -220,12 +225,16 @@ def main() -> None:
     ) as ranks:
         if isinstance(ranks, LocalRanks) and "regions" in kinds and torch.cuda.is_available():
             found["regions"] = regions(ranks.workers[0], given.batches, given.replays)
+            if given.profile:
+                show_kernels(ranks.workers[0], given.batches[0], _SHOWN)
         for kind in ("text", "speech"):
             if kind not in kinds:
                 continue
             request = asked("reply") if kind == "text" else asked("reply", "speech")
             wave(ranks, request, 1)
             say(f"warmed up for {kind}")
+            if given.profile:
+                show_host(ranks, request, given.batches[0], _SHOWN)
             for batch in given.batches:
                 rows = []
                 for _ in range(given.times):
@@ -240,6 +249,35 @@ def main() -> None:
                 print(kind, json.dumps(row), flush=True)
     if given.out is not None:
         given.out.write_text(json.dumps(found, indent=1))
+
+
+def show_kernels(worker: Worker, batch: int, most: int) -> None:
+    """What a replay of each decode region at this size runs, and how long each kernel takes."""
+    for step in worker.plan.steps:
+        if not isinstance(step, DeviceStep) or (step.id, batch) not in worker.coverage.captured:
+            continue
+        with rows_to_capture(worker, step, batch) as made:
+            worker.executor.run(worker.rank, made)
+            torch.cuda.synchronize()
+            with profile(activities=[ProfilerActivity.CUDA]) as found:
+                worker.executor.run(worker.rank, made)
+                torch.cuda.synchronize()
+        kernels = sorted(found.key_averages(), key=lambda kernel: -kernel.self_device_time_total)
+        count, total = sum(k.count for k in kernels), sum(k.self_device_time_total for k in kernels)
+        print(f"{step.name}, batch {batch}: {count} kernels, {total / 1e3:.3f} ms", flush=True)
+        for kernel in kernels[:most]:
+            print(
+                f"{kernel.self_device_time_total:>9.0f} us {kernel.count:>6} x {kernel.key[:100]}"
+            )
+
+
+def show_host(ranks: Ranks, request: PreparedRequest, batch: int, most: int) -> None:
+    """Where this process spends a wave."""
+    profiler = cProfile.Profile()
+    profiler.enable()
+    wave(ranks, request, batch)
+    profiler.disable()
+    pstats.Stats(profiler).sort_stats("tottime").print_stats(most)
 
 
 def _median(rows: list[dict[str, Any]], key: str) -> dict[str, Any]:
