@@ -58,12 +58,17 @@ class Preempter:
         return bool(self._away)
 
     def late(self, batch: StepBatch) -> list[int]:
-        """The rows without pages that take none before older requests have theirs again."""
+        """The rows without pages that take none before older requests, which wait for theirs, have
+        them again."""
         live = self._worker.live
         found: list[int] = []
         for engine in self._engines(batch):
             self._look(engine)
-            away = [live[slot].request for slot in engine.cache.aside if slot in live]
+            away = [
+                live[slot].request
+                for slot in engine.cache.aside
+                if slot in live and self._wants_back(engine, slot)
+            ]
             there = {*engine.holders(), *engine.cache.aside} if away else set()
             found += [
                 slot
@@ -144,6 +149,14 @@ class Preempter:
         for slot in engine.holders():
             if slot in live and not live[slot].is_ending and slot not in engine.cache.aside:
                 yield slot
+
+    def _wants_back(self, engine: KVEngine, slot: int) -> bool:
+        """Whether a row waits for what is away; it may be needed later, or not at all."""
+        return any(
+            slot in station.starved or slot in station.ready
+            for station in self._worker.scheduler.stations
+            if engine.name in station.nodes
+        )
 
     def _look(self, engine: KVEngine) -> None:
         """What has gone since (a context that travelled, a request that is over) is not away."""
