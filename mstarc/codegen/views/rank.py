@@ -155,6 +155,8 @@ class _RankWriter:
                 continue
             place = f"{self.plan.spec}:{step.section.line}"
             section = two_columns(f"    # {step.section.text}", place)
+            if len(section) > LINE_LENGTH:
+                section = f"    # {step.section.text}\n{two_columns('    #', place)}"
             shown = "" if section == last else section
             last = section
             for method in self._methods_of(step):

@@ -139,6 +139,6 @@ def test_the_page_on_plans_shows_real_code() -> None:
     ranks = "\n".join(path.read_text(encoding="utf-8") for path in sorted(plans))
     spec = (ROOT / "specs/orpheus.mstar").read_text(encoding="utf-8")
     shown = [block for block in blocks(page) if block.language in ("python", "mstar")]
-    assert len(shown) == 9
+    assert len(shown) == 12
     for block in shown:
         assert block.text.strip("\n") in (ranks if block.language == "python" else spec)

@@ -517,7 +517,8 @@ class Rank0(Rank):
         self.main_prefill_video_rollout_s.put(b, main_prefill_video_rollout_s)
         self.main_all.reset(b)
 
-    # walk prefill_video_rollout, one pass of its loop: region prefill_video_rollout.0  specs/vjepa2_ac.mstar:129
+    # walk prefill_video_rollout, one pass of its loop: region prefill_video_rollout.0
+    #                                                                      specs/vjepa2_ac.mstar:129
 
     def main_roll_prefill_video_rollout_pass_prepare(self, b: Batch) -> None:
         self.dynamics.grow(b, 258)
@@ -554,7 +555,8 @@ class Rank0(Rank):
         self.main_prefill_video_rollout_s_2.put(b, main_prefill_video_rollout_s_2)
         self.main_prefill_video_rollout_all.reset(b)
 
-    # walk prefill_video_rollout, one pass of its loop: region prefill_video_rollout.0  specs/vjepa2_ac.mstar:129
+    # walk prefill_video_rollout, one pass of its loop: region prefill_video_rollout.0
+    #                                                                      specs/vjepa2_ac.mstar:129
 
     def main_roll_prefill_video_rollout_pass_2_prepare(self, b: Batch) -> None:
         self.dynamics.grow(b, 258)
