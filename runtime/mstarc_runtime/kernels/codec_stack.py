@@ -8,7 +8,7 @@ Products of float16 numbers, added up in float32, have the error of torch's conv
 float32 to 10 bits on a GPU: about 60 dB below the sound (`benchmarks/codec.py` prints both).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -39,9 +39,6 @@ _WHOLE_CHANNELS = 128
 _INNER = 64
 """Channels are multiples of these, the last block's of half of them."""
 
-_ROWS = 16
-"""Rows of a block of a depthwise convolution."""
-
 Curve = tuple[Tensor, Tensor]
 
 
@@ -66,6 +63,25 @@ class Tile:
     inner: int
     warps: int
     stages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shapes:
+    """How work is cut into blocks: products by what they are, depthwise convolutions by rows.
+
+    `mixed` is for products that mix in the noise; its columns are all channels.
+    """
+
+    rows: Tile = Tile(rows=64, columns=64, inner=64, warps=4, stages=3)
+    pairs: Tile = Tile(rows=64, columns=64, inner=64, warps=4, stages=4)
+    mixed: Tile = Tile(rows=64, columns=_WHOLE_CHANNELS, inner=64, warps=4, stages=3)
+    depthwise: int = 16
+
+    def tile(self, form: object, *, whole: int) -> Tile:
+        """The block of a product; of `whole` columns where they are one position's."""
+        if whole:
+            return replace(self.mixed, columns=whole)
+        return self.pairs if form is codec.PAIRS else self.rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +115,15 @@ class CodecStack:
     """
 
     def __init__(
-        self, decoder: "Decoder", precision: Precision = HALF, *, chained: bool = False
+        self,
+        decoder: "Decoder",
+        precision: Precision = HALF,
+        *,
+        chained: bool = False,
+        shapes: "Shapes | None" = None,
     ) -> None:
         self._precision = precision
+        self._shapes = shapes or Shapes()
         self._chained = {"CHAINED": chained, "launch_pdl": chained}
         self._decoder = decoder
         self._tables = [_table(level) for level in decoder.readers]
@@ -177,10 +199,10 @@ class CodecStack:
         out = x.snaked.new_empty(batch, len(wanted), channels)
         m = batch * len(wanted)
         lanes = min(channels, 128) if channels % 128 == 0 else _INNER
-        codec.depthwise[(triton.cdiv(m, _ROWS), channels // lanes)](
+        codec.depthwise[(triton.cdiv(m, self._shapes.depthwise), channels // lanes)](
             x.snaked, weights.taps, weights.taps_bias, *weights.inner, out,
             x.span.begin, len(x.span), wanted.begin, len(wanted), m, weights.dilation, channels,
-            BM=_ROWS, BC=lanes, **self._chained,
+            BM=self._shapes.depthwise, BC=lanes, **self._chained,
         )  # fmt: skip
         return out
 
@@ -216,7 +238,7 @@ class CodecStack:
         added = x if beside is None else beside.plain
         span = held if beside is None else beside.span
         m = batch * rows
-        tile = tile_of(form, whole=0 if mixing is None else channels)
+        tile = self._shapes.tile(form, whole=0 if mixing is None else channels)
         codec.product[(triton.cdiv(m, tile.rows), triton.cdiv(columns, tile.columns))](
             x, weight, x if bias is None else bias, x if mixing is None else mixing, added,
             x if seeds is None else seeds, alpha, inverse,
@@ -277,13 +299,6 @@ class _BlockWeights:
         """Positions of the input from which `made` comes, each with the one before it."""
         stride = self.block.upsample.stride
         return (made.begin + self.shift) // stride, (made.end - 1 + self.shift) // stride + 1
-
-
-def tile_of(form: object, *, whole: int) -> Tile:
-    """The block of a product; all of one position's channels, where they are `whole`."""
-    if whole:
-        return Tile(rows=64, columns=whole, inner=64, warps=4, stages=3)
-    return Tile(rows=64, columns=64, inner=64, warps=4, stages=4 if form is codec.PAIRS else 3)
 
 
 def _table(level: "Level") -> Tensor:
