@@ -101,13 +101,18 @@ class StepRows:
 
     def skip(self, rows: int) -> None:
         """Counts so many more rows of each as written; the device has moved on by itself."""
-        self._tables.state[:, self._keys] += rows
-        if self._room < rows:
-            self._version = -1  # read anew by the next `prepare`
-            return
-        self._room -= rows
         np.add(self.block64, self._add64 * rows, out=self.block64)
         np.add(self.block32, self._add32 * rows, out=self.block32)
+        self._tables.state[:, self._keys] = self._written
+        if self._room >= rows:
+            self._room -= rows
+            return
+        offsets = self.write_offsets[: self.batch]
+        within = offsets % self._page_size
+        pages = self.page_table[np.arange(self.batch), offsets // self._page_size]
+        self.write_rows[: self.batch] = pages.astype(np.int64) * self._page_size + within
+        self.last_page_lengths[: self.batch] = within + 1
+        self._set_room()
 
     def page_lists(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """(`indptr` i32[R + 1], `indices` i32[indptr[R]]): the page table as one list.
