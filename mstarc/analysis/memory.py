@@ -37,8 +37,8 @@ class Limits:
     """How many requests run at once, rows of a context of one, rows of a page.
 
     `pages` is the number of pages of each node and rank, where the deployment says so;
-    `prefill_tokens` the most rows of prompts that one step reads, in whole pages; `lent_pages` as many
-    of each pool that requests which wait may have in host memory.
+    `prefill_tokens` the most rows of prompts that one step reads, in whole pages; `lent_pages` as
+    many of each pool that requests which wait may have in host memory.
     """
 
     requests: int

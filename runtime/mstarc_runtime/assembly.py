@@ -186,9 +186,8 @@ def make_worker(
     if graphs:
         compiled = f" (and first runs, which compile kernels, {first:.1f} s)" if first else ""
         later = f"; {worker.later.count} more while nobody is served" if worker.later.count else ""
-        say(
-            f"{facts}: {graphs} graphs captured in {captured - loaded - first:.1f} s{compiled}{later}"
-        )
+        seconds = captured - loaded - first
+        say(f"{facts}: {graphs} graphs captured in {seconds:.1f} s{compiled}{later}")
     if settings.require_graphs:
         require_graphs(worker)
     return worker

@@ -75,8 +75,8 @@ def page_lines(told: Sequence[Told]) -> Iterator[str]:
         )
     if counts["prompt_rows_shared"]:
         yield (
-            f"prompts: {counts['prompt_rows_shared']} of {counts['prompt_rows']} rows had been read "
-            "for another request"
+            f"prompts: {counts['prompt_rows_shared']} of {counts['prompt_rows']} rows had been "
+            "read for another request"
         )
 
 

@@ -25,7 +25,7 @@ EMPTY: Slots = np.zeros(0, dtype=np.int64)
 
 @dataclass(slots=True, kw_only=True)
 class Reading:
-    """How far a prompt of `total` rows has been read; `digests` of what it may share with others."""
+    """How far a prompt of `total` rows has been read; `digests` of what it may share."""
 
     total: int
     read: int = 0

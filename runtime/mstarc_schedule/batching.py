@@ -114,7 +114,7 @@ def piece_of(policy: BatchPolicy, left: int) -> int:
 def behind_whole(policy: BatchPolicy, lefts: Sequence[int]) -> list[int]:
     """The order of waiting prompts after a piece of one: first those that one step can end.
 
-    Who comes later stands behind that one, so a long prompt is held up by those that wait now alone.
+    Who comes later stands behind that one: a long prompt is held up by those that wait now alone.
 
     >>> behind_whole(BatchPolicy(deterministic=True, token_budget=64), [200, 10, 90, 64])
     [1, 3, 0, 2]

@@ -111,9 +111,7 @@ class PassLog:
             self._move(end, rows, 1)
             end = None
 
-    def _move(
-        self, end: "PassEnd | None", rows: MovingRows | MovingFixed | None, by: int
-    ) -> None:
+    def _move(self, end: "PassEnd | None", rows: MovingRows | MovingFixed | None, by: int) -> None:
         if not self._is_host:
             # Here, because the kernels' compiler comes with torch for GPUs only.
             from mstarc_runtime.kernels.end_pass import end_pass

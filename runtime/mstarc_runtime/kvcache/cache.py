@@ -200,9 +200,7 @@ class KVCache:
 
     def fixed_rows(self, bucket: int, context: str, *, each: int, keep: bool) -> FixedRows:
         """New arrays of calls of `each` rows a request on `context` at one padded size."""
-        return FixedRows(
-            self, bucket=bucket, context=self._contexts[context], each=each, keep=keep
-        )
+        return FixedRows(self, bucket=bucket, context=self._contexts[context], each=each, keep=keep)
 
     def packed_rows(
         self,

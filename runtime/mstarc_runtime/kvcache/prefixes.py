@@ -2,10 +2,10 @@
 
 A *unit* is as many whole pages as prompts are shared by. Its digest is of all tokens up to its end,
 so equal digests mean equal rows, and a prompt's units are found one behind the other. The index
-holds a reference on its pages like a context does, so they outlive the request that wrote them; they
-are full, and nobody writes to a full page. When the pool runs short, units that no context uses are
-given up, the longest unused first: a unit is used whenever one behind it is, so none is left that
-can't be found.
+holds a reference on its pages like a context does, so they outlive the request that wrote them;
+they are full, and nobody writes to a full page. When the pool runs short, units that no context
+uses are given up, the longest unused first: a unit is used whenever one behind it is, so none is
+left that can't be found.
 """
 
 import hashlib
