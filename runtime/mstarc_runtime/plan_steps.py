@@ -75,8 +75,8 @@ class Pieces:
 
     `of` names the values whose rows are cut; `run` reads a piece that is not the last: it calls
     `op` of `node`, whose rows stay in `context`, and does nothing else.
-    `shared`: rows are functions of the values' rows so far alone, which are whole numbers of host code, so requests that begin with
-    the same ones may have the same pages.
+    `shared`: rows are functions of the values' rows so far alone, which are whole numbers of host
+    code, so requests that begin with the same ones may have the same pages.
     """
 
     run: Callable[..., None]
