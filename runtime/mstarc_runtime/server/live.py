@@ -81,6 +81,7 @@ class Live:
         self._give_up = give_up
         self._on_over = on_over
         self._lock = threading.Lock()
+        self._thread = threading.get_ident()
         self._events: deque[Event] = deque()
         self._bytes = 0
         self._is_told = False
@@ -144,8 +145,11 @@ class Live:
             if self._is_told:
                 return
             self._is_told = True
+        # Its own thread need not be woken, which takes two calls of the system.
+        is_here = threading.get_ident() == self._thread
+        soon = self._loop.call_soon if is_here else self._loop.call_soon_threadsafe
         with suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            self._loop.call_soon_threadsafe(self._wake)
+            soon(self._wake)
 
     # In asyncio's thread
 
