@@ -6,7 +6,7 @@ from random import Random
 from tests.support.cancel_points import DEPLOYMENT, ORPHEUS, PHASES, SLOTS, cancelling
 from tests.support.serving import compiled
 
-POINTS = 24
+POINTS = 18
 """`benchmarks/cancel_points.py` does 200."""
 
 

@@ -18,7 +18,7 @@ from tests.support.serving import Server, question
 
 schemathesis = pytest.importorskip("schemathesis")
 
-EXAMPLES = int(os.environ.get("MSTARC_FUZZ_EXAMPLES", "6"))
+EXAMPLES = int(os.environ.get("MSTARC_FUZZ_EXAMPLES", "4"))
 FEW = settings(
     max_examples=EXAMPLES,
     deadline=None,
