@@ -155,8 +155,10 @@ class ToyNode:
                 self.contexts[name].append(digest(seed, name, i) for i in range(count))
             for name in written or [f"peek {name}" for name in seen]:
                 if name.removeprefix("peek ") not in cross:
-                    self.room[name] = self.room.get(name, 0) - count
-                    assert self.room[name] >= 0, f"{self.node.name}.{op.name} has no room"
+                    has_room = self.room.get(name, 0) >= count
+                    assert has_room, f"{self.node.name}.{op.name} has no room"
+                    # Rows that do not stay make room for the next call's.
+                    self.room[name] -= count if written else 0
             extents = extents_of(op, given, self.request.options, seed)
             return [
                 self.toys.value(result.type, digest(seed, at), extents)
