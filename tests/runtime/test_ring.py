@@ -149,7 +149,8 @@ def test_several_items_a_row_may_end_chunks_among_them() -> None:
     ends = torch.tensor([[False, True, False, True], [False, False, False, False]])
     ring.append(batch, torch.arange(8).view(2, 4), ends=ends)
     batch.end()
-    Landing(SimpleNamespace(mailbox=None)).land(batch, batch.host_flags().copy(), slots)  # type: ignore[arg-type]
+    worker = SimpleNamespace(mailbox=None, plan=SimpleNamespace(steps=()))
+    Landing(worker).land(batch, batch.host_flags().copy(), slots)  # type: ignore[arg-type]
     assert ring.items_of(0, ring.take(0)).tolist() == [0, 1]
     assert ring.items_of(0, ring.take(0)).tolist() == [2, 3]
     assert ring.wait(2) == "waiting"
