@@ -18,25 +18,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from peers.orpheus_checkpoint import CODEC
 from torch import Tensor
 
 from mstarc_runtime.kernels.codec_stack import FULL, HALF, CodecStack, Precision
 from mstarc_runtime.layers.span import Span
 from mstarc_runtime.models.snac import Decoder
 
-CONFIG: dict[str, Any] = {
-    "sampling_rate": 24000,
-    "encoder_dim": 48,
-    "encoder_rates": [2, 4, 8, 8],
-    "decoder_dim": 1024,
-    "decoder_rates": [8, 8, 4, 2],
-    "attn_window_size": None,
-    "codebook_size": 4096,
-    "codebook_dim": 8,
-    "vq_strides": [4, 2, 1],
-    "noise": True,
-    "depthwise": True,
-}
 EMITTED = Span(begin=2048, end=4096, length=8192)
 WHOLE = Span(begin=0, end=8192, length=8192)
 RUNS = 30
@@ -46,7 +34,7 @@ Call = Callable[[], Tensor]
 
 def make_decoder(device: torch.device) -> Decoder:
     """Random weights that keep the sound between a whisper and the clipping of tanh."""
-    decoder = Decoder(CONFIG, dtype=torch.float32, device=device)
+    decoder = Decoder(CODEC, dtype=torch.float32, device=device)
     draw = torch.Generator(device).manual_seed(0)
     for name, parameter in decoder.named_parameters():
         if name.endswith("alpha"):

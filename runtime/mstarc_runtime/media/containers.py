@@ -24,9 +24,17 @@ def container_of(content: bytes) -> str:
         return "matroska"
     if content[:4] == b"RIFF" and content[8:12] == b"AVI ":
         return "avi"
-    raise RuntimeFailure(
+    raise unreadable("it does not begin like one")
+
+
+def unreadable(why: str | Exception) -> RuntimeFailure:
+    """The refusal of a film, MS9206: our own reason, or the video library's error."""
+    said = (
+        why if isinstance(why, str) else f"the video library says: {str(why).strip().rstrip('.')}"
+    )
+    return RuntimeFailure(
         "MS9206",
         "a video can't be read",
-        notes=["it does not begin like one"],
+        notes=[said],
         helps=["mp4, webm, mkv, mov and avi are read"],
     )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mstarc_runtime.errors import RuntimeFailure
-from mstarc_runtime.media.containers import container_of
+from mstarc_runtime.media.containers import container_of, unreadable
 from mstarc_runtime.media.picture import PatchLayout, blocks, fitted
 
 _A_SECOND: Final = 2
@@ -74,7 +74,7 @@ def _frames(content: bytes, choose: Callable[[int, float], Sequence[int]]) -> tu
                 if number in wanted
             )
     except (av.FFmpegError, IndexError, ValueError) as error:
-        raise _unreadable(error) from error
+        raise unreadable(error) from error
     if not frames:
         raise RuntimeFailure("MS9206", "a video holds no frames")
     return frames
@@ -96,19 +96,10 @@ def read_sound(content: bytes, rate: int) -> NDArray[np.float32]:
                 for piece in resampler.resample(frame)
             ]
     except (av.FFmpegError, IndexError, ValueError) as error:
-        raise _unreadable(error) from error
+        raise unreadable(error) from error
     if not made:
         raise RuntimeFailure("MS9206", "a video has no sound")
     return np.concatenate(made).astype(np.float32)
-
-
-def _unreadable(error: Exception) -> RuntimeFailure:
-    return RuntimeFailure(
-        "MS9206",
-        "a video can't be read",
-        notes=[f"the video library says: {str(error).strip().rstrip('.')}"],
-        helps=["mp4, webm, mkv, mov and avi are read"],
-    )
 
 
 def chosen_frames(total: int, rate: float) -> tuple[list[int], float]:

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mstarc_runtime.errors import RuntimeFailure
-from mstarc_runtime.media.containers import container_of
+from mstarc_runtime.media.containers import container_of, unreadable
 from mstarc_runtime.media.limits import too_large
 from mstarc_runtime.media.samples import read_samples
 
@@ -137,12 +137,7 @@ def _film(content: bytes, job: Mapping[str, Any]) -> dict[str, Any]:
     except MemoryError:
         raise
     except (av.FFmpegError, IndexError, ValueError) as error:
-        raise RuntimeFailure(
-            "MS9206",
-            "a video can't be read",
-            notes=[f"the video library says: {str(error).strip().rstrip('.')}"],
-            helps=["mp4, webm, mkv, mov and avi are read"],
-        ) from error
+        raise unreadable(error) from error
     if not frames:
         raise RuntimeFailure("MS9206", "a video holds no frames")
     return {"frames": frames, "seconds": last_s}
