@@ -172,7 +172,9 @@ def floor_ms(worker: Worker, rows: int) -> float:
     return (weights + rows * row) / READ_BYTES_A_SECOND * 1e3
 
 
-def make(folder: Path, *, graphs: bool) -> tuple[Worker, TimedExecutor, LocalMailbox]:
+def make(
+    folder: Path, sizes: tuple[int, ...], *, graphs: bool
+) -> tuple[Worker, TimedExecutor, LocalMailbox]:
     plan = load_plan(folder)
     placement = load_placement(plan, PLACEMENT)
     executor = TimedExecutor(CudaGraphExecutor() if graphs else EagerExecutor())
@@ -184,7 +186,7 @@ def make(folder: Path, *, graphs: bool) -> tuple[Worker, TimedExecutor, LocalMai
         placement.processes[0],
         mailbox=network.mailbox(0),
         pool=InlinePool(),
-        settings=RunSettings(cache_dir=Path("build/cache"), deterministic=False),
+        settings=RunSettings(cache_dir=Path("build/cache"), deterministic=False, buckets=sizes),
         progress=progress_to(sys.stderr),
         extras=Extras(executor=executor),
     )
@@ -207,7 +209,7 @@ def main() -> None:
     waits = Waits()
     rows = []
     for graphs in (False, True) if options.eager else (True,):
-        worker, executor, conductor = make(options.plan, graphs=graphs)
+        worker, executor, conductor = make(options.plan, tuple(options.batches), graphs=graphs)
         for batch in options.batches:
             found = measure(worker, executor, waits, conductor, batch, options)
             rows.append({"batch": batch, "graphs": graphs, **found})

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from mstarc_runtime.engine import later_sizes
 from mstarc_runtime.engine.builder import RankBuilder, RankSettings
 from mstarc_runtime.engine.coverage import require_graphs
 from mstarc_runtime.engine.device_choices import choices_on
@@ -177,6 +178,9 @@ def make_worker(
     if not settings.buckets and not settings.require_graphs:
         worker.later.put_off(worker)
     graphs = executor.capture(worker)
+    first = worker.start_s.get("first runs", 0.0)
+    if graphs and first < later_sizes.QUICK_S * graphs:
+        graphs += worker.later.capture_quick(worker)
     captured = time.monotonic()
     worker.trace = trace
     first = worker.start_s.get("first runs", 0.0)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from mstarc_runtime.engine import later_sizes
 from mstarc_runtime.engine.coverage import uncovered
 from mstarc_runtime.plan_api import DeviceStep
 from tests.runtime.plan_folder import write_plan
@@ -15,6 +16,13 @@ def plan_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_plan("orpheus", tmp_path_factory.mktemp("plan"))
 
 
+@pytest.fixture
+def slow_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every graph takes as if kernels had to be compiled."""
+    monkeypatch.setattr(later_sizes, "QUICK_S", 0.0)
+
+
+@pytest.mark.usefixtures("slow_kernels")
 def test_a_rank_starts_with_the_smallest_and_the_largest_size_and_captures_others_when_idle(
     plan_folder: Path,
 ) -> None:
@@ -34,15 +42,22 @@ def test_a_rank_starts_with_the_smallest_and_the_largest_size_and_captures_other
     assert not worker.turn()
     assert uncovered(worker) == []
     assert all(worker.later.ready(step) == step.buckets for step in regions)
-    assert worker.start_s["capture later"] > 0
+    assert worker.start_s["capture between"] > 0
 
 
+@pytest.mark.usefixtures("slow_kernels")
 def test_batches_of_a_size_that_waits_are_graphs_of_a_larger_one(plan_folder: Path) -> None:
     ranks = ranks_of(plan_folder, buckets=())
     tallies = run(ranks, plan_folder, 3)
     decodes = [tally for tally in tallies if tally.step == DECODE]
     assert all(not tally.reason for tally in decodes), "no batch ran call by call"
     assert {tally.bucket for tally in decodes} <= {1, MOST_REQUESTS}
+
+
+def test_all_sizes_are_there_at_once_where_no_kernel_has_to_be_compiled(plan_folder: Path) -> None:
+    (worker,) = ranks_of(plan_folder, buckets=()).workers
+    assert worker.later.count == 0
+    assert uncovered(worker) == []
 
 
 def test_all_sizes_are_there_at_once_where_graphs_are_required(plan_folder: Path) -> None:
