@@ -242,6 +242,7 @@ def vjepa2_ac(served: Served, options: argparse.Namespace) -> None:
     encoder = weights_of(served.worker.parts.stateless["video_encoder"].module)
     weights = weights_of(engine.module)
     rows, layout = 258, engine.cache.layout
+    ours: dict[int, float] = {}
     for horizon in options.horizons:
         wave = [requests.rollout(served.plan, horizon)]
         took = served.median(wave, options.repeats)
@@ -251,8 +252,16 @@ def vjepa2_ac(served: Served, options: argparse.Namespace) -> None:
         flops += 4.0 * layout.layers * width * seen
         read = 2.0 * (weights * horizon + encoder) + 4.0 * layout.layers * width * seen / rows
         show(f"rollout of {horizon}", took, floor_s(flops=flops, read=read))
+        ours[horizon] = took.wall_s
         if options.profile and horizon == options.horizons[0]:
             served.profile(wave)
+    if options.peer is not None:
+        from peers import vjepa2_ac as peer
+
+        dtypes = [getattr(torch, name) for name in options.peer_dtypes]
+        theirs = peer.measure(options.peer, options.horizons, options.repeats, dtypes)
+        for horizon, seconds in theirs.items():
+            print(f"rollout of {horizon}: {seconds / ours[horizon]:.1f} times as fast as Meta's")
 
 
 def pi05(served: Served, options: argparse.Namespace) -> None:
@@ -365,6 +374,9 @@ def main() -> None:
     parser.add_argument("--part", choices=("draw", "understand", "all"), default="all")
     parser.add_argument("--profile", action="store_true", help="also say which kernels take long")
     parser.add_argument("--peer", type=Path, help="a checkout of facebookresearch/vjepa2")
+    parser.add_argument(
+        "--peer-dtypes", nargs="+", choices=("bfloat16", "float32"), default=["bfloat16", "float32"]
+    )
     options = parser.parse_args()
     print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}", flush=True)
     failed = False
@@ -373,10 +385,6 @@ def main() -> None:
         failed = not _measured(model, Path(folder), buckets, options) or failed
         gc.collect()
         torch.cuda.empty_cache()
-    if options.peer is not None:
-        from peers import vjepa2_ac as peer
-
-        peer.measure(options.peer, options.horizons, max(1, options.repeats // 3))
     sys.exit(failed)
 
 

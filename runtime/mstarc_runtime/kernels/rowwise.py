@@ -91,6 +91,8 @@ def added_normed(
         ADDS=y is not None,
         BLOCK=block,
         num_warps=4 if block <= 2048 else 8,
+        # A product that is added may not stay unrounded, as fused it would.
+        enable_fp_fusion=False,
     )
     return total, normed
 
