@@ -52,7 +52,7 @@ def _normal(seed, stream, counter):
 
 
 @triton.jit
-def _snake(x, alpha, inverse):
+def snake(x, alpha, inverse):
     """x + sin(alpha * x) ** 2 * inverse.
 
     The square of a sine has a period of pi: what is left of it lies within a quarter turn of zero,
@@ -170,7 +170,7 @@ def depthwise(
         rows = x + (request.to(tl.int64) * T_in + at - begin_in) * C
         read = tl.load(rows[:, None] + channels[None, :], mask=mask[:, None], other=0.0)
         total += read.to(tl.float32) * tl.load(taps + tap * C + channels)[None, :]
-    made = _snake(total, tl.load(alpha + channels)[None, :], tl.load(inverse + channels)[None, :])
+    made = snake(total, tl.load(alpha + channels)[None, :], tl.load(inverse + channels)[None, :])
     rows = out + m.to(tl.int64) * C
     tl.store(rows[:, None] + channels[None, :], _kept_as(made, out), mask=(m < M)[:, None])
 
@@ -280,7 +280,7 @@ def product(
     if KEPT:
         tl.store(out + place, sums, mask=inside)
     if SNAKED:
-        sums = _snake(sums, tl.load(alpha + channel)[None, :], tl.load(inverse + channel)[None, :])
+        sums = snake(sums, tl.load(alpha + channel)[None, :], tl.load(inverse + channel)[None, :])
         tl.store(snaked + place, _kept_as(sums, snaked), mask=inside)
 
 

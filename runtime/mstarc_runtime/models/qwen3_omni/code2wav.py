@@ -3,14 +3,16 @@
 A decoder with a sliding window looks back over frames, then convolutions make 1920 samples of each.
 The first of these know what comes next: of F frames the last 555 samples are not made.
 
-A stream is cut into chunks that begin with frames that were decoded before (`ctx.old`). All of them
-go through the attention, whose layers together look far back; of the convolutions' much greater
-work only what the new frames need is done, and only samples that were not given before are given.
+A stream is cut into chunks that begin with frames that were decoded before (`ctx.old`), since the
+attention's layers together look far back. Each layer and each convolution computes what the next
+one needs for the new samples and no more, and only samples that were not given before are given.
 Whatever the chunks, the samples are those of all frames decoded at once.
+
+On a GPU the convolutions are a chain of our own kernels (`kernels.vocoder_stack`).
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import torch
@@ -22,9 +24,6 @@ from mstarc_runtime.engine.context import ChunkContext
 from mstarc_runtime.layers.config import require_value, required
 from mstarc_runtime.layers.rope import Rope, RopeSettings
 
-# Frames that the convolutions look back: kernels of 7 at 2 and 4 steps a frame, then units with
-# dilations 1, 3 and 9 at 32 and more.
-CONVOLVED_BACK = 12
 _TINY = 1e-9
 
 
@@ -45,19 +44,20 @@ class Code2Wav(nn.Module):
         self.code_embedding = nn.Embedding(self.code_count * self.groups, width)
         self.pre_transformer = _Transformer(config, width)
         self.upsample = nn.ModuleList(
-            nn.ModuleList([_Stretch(width, width, ratio, ratio), _ConvNeXt(width)])
+            nn.ModuleList([Stretch(width, width, ratio, ratio), ConvNeXt(width)])
             for ratio in ratios
         )
         widths = [inner // 2**step for step in range(len(rates) + 1)]
-        blocks = [_Block(widths[step], widths[step + 1], rate) for step, rate in enumerate(rates)]
+        blocks = [Block(widths[step], widths[step + 1], rate) for step, rate in enumerate(rates)]
         self.decoder = nn.ModuleList(
             [
-                _Causal(width, inner, 7),
+                Causal(width, inner, 7),
                 *blocks,
-                _SnakeBeta(widths[-1]),
-                _Causal(widths[-1], 1, 7),
+                SnakeBeta(widths[-1]),
+                Causal(widths[-1], 1, 7),
             ]
         )
+        self._stack: Any = None
 
     @classmethod
     def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
@@ -76,17 +76,53 @@ class Code2Wav(nn.Module):
         """
         old, count = ctx.old, frames.shape[1]
         assert old < count, "a chunk has something new"
+        wanted = self.samples_per_frame * (count - old)
         starts = torch.arange(self.groups, device=frames.device) * self.code_count
-        rows = self.pre_transformer(self.code_embedding(frames + starts).mean(2))
-        x = rows[:, max(0, old - CONVOLVED_BACK) :].transpose(1, 2)
-        for stretch in self.upsample:
-            assert isinstance(stretch, nn.ModuleList)
-            for part in stretch:
-                x = part(x)
-        for part in self.decoder:
-            x = part(x)
+        embedded = self.code_embedding(frames + starts).mean(2)
+        rows = self.pre_transformer(embedded, self.frames_for(wanted))
+        samples = self._convolved(rows, wanted)
+        return samples if old == 0 else samples[:, -wanted:]
+
+    def frames_for(self, samples: int) -> int:
+        """How many of the last frames the convolutions hear for as many of the last samples."""
+        for part in reversed(list(self.parts())):
+            samples = part.needs(samples)
+        return samples
+
+    def parts(self) -> "Iterator[Part]":
+        """The convolutions and what stands between them, in order."""
+        modules: Any = (*self.upsample, *self.decoder)
+        for module in modules:
+            parts = module.block if isinstance(module, Block) else module
+            yield from parts if isinstance(parts, nn.ModuleList) else [parts]
+
+    def _convolved(self, rows: Tensor, wanted: int) -> Tensor:
+        """f32 samples of rows [B, F, C], `wanted` of them or a few more."""
+        if rows.device.type == "cuda" and self._is_stacked(rows.dtype):
+            made: Tensor = self._stack(rows, wanted)
+            return made
+        return self.plain_samples(rows, wanted)
+
+    def _is_stacked(self, dtype: torch.dtype) -> bool:
+        """Whether our own kernels serve this vocoder."""
+        if self._stack is None:
+            # Here, because its compiler comes with torch for GPUs only.
+            from mstarc_runtime.kernels.vocoder_stack import VocoderStack, is_served
+
+            self._stack = VocoderStack(self) if is_served(self, dtype) else False
+        return self._stack is not False
+
+    def plain_samples(self, rows: Tensor, wanted: int) -> Tensor:
+        """As the kernels, by plain torch, whatever the device."""
+        parts = list(self.parts())
+        needed = [wanted]
+        for part in reversed(parts):
+            needed.append(part.needs(needed[-1]))
+        x = rows.transpose(1, 2)
+        for part, need in zip(parts, reversed(needed[1:]), strict=True):
+            x = part(x[..., -need:])
         samples: Tensor = x[:, 0].float().clamp(-1, 1)
-        return samples if old == 0 else samples[:, -self.samples_per_frame * (count - old) :]
+        return samples
 
 
 class _Transformer(nn.Module):
@@ -104,16 +140,21 @@ class _Transformer(nn.Module):
         )
         self.norm = nn.RMSNorm(width, eps=float(config.get("rms_norm_eps", 1e-5)))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, wanted: int) -> Tensor:
+        """The last `wanted` rows, or all if there are fewer."""
         count = x.shape[1]
         places = torch.arange(count, device=x.device)
         behind = places[:, None] - places[None]
         mask = (behind >= 0) & (behind < self.window)
-        angles = self.rope.angles(places)
-        for layer in self.layers:
-            x = layer(x, self.rope, angles, mask)
-        made: Tensor = self.norm(x)
-        return made
+        cosine, sine = self.rope.angles(places)
+        for number, layer in enumerate(self.layers, 1):
+            # What the layers above it hear of it.
+            made = min(x.shape[1], wanted + (len(self.layers) - number) * (self.window - 1))
+            heard = x.shape[1]
+            angles = cosine[-heard:], sine[-heard:]
+            x = layer(x, made, self.rope, angles, mask[-made:, -heard:])
+        normed: Tensor = self.norm(x)
+        return normed
 
 
 class _Layer(nn.Module):
@@ -127,11 +168,14 @@ class _Layer(nn.Module):
         self.mlp = _FeedForward(width, int(required(config, "intermediate_size")))
         self.mlp_layer_scale = _Scale(width)
 
-    def forward(self, x: Tensor, rope: Rope, angles: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
-        attended = self.self_attn(self.input_layernorm(x), rope, angles, mask)
-        x = x + self.self_attn_layer_scale(attended)
-        made: Tensor = x + self.mlp_layer_scale(self.mlp(self.post_attention_layernorm(x)))
-        return made
+    def forward(
+        self, x: Tensor, made: int, rope: Rope, angles: tuple[Tensor, Tensor], mask: Tensor
+    ) -> Tensor:
+        """The last `made` rows; `mask` [made, rows of x]."""
+        attended = self.self_attn(self.input_layernorm(x), made, rope, angles, mask)
+        x = x[:, -made:] + self.self_attn_layer_scale(attended)
+        fed: Tensor = x + self.mlp_layer_scale(self.mlp(self.post_attention_layernorm(x)))
+        return fed
 
 
 class _Attention(nn.Module):
@@ -145,20 +189,27 @@ class _Attention(nn.Module):
         self.v_proj = nn.Linear(width, kv_heads * head_dim, bias=False)
         self.o_proj = nn.Linear(heads * head_dim, width, bias=False)
 
-    def forward(self, x: Tensor, rope: Rope, angles: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
+    def forward(
+        self, x: Tensor, made: int, rope: Rope, angles: tuple[Tensor, Tensor], mask: Tensor
+    ) -> Tensor:
         q, k, v = (
-            project(x).unflatten(-1, (-1, self.head_dim))
-            for project in (self.q_proj, self.k_proj, self.v_proj)
+            project(rows).unflatten(-1, (-1, self.head_dim))
+            for project, rows in (
+                (self.q_proj, x[:, -made:]),
+                (self.k_proj, x),
+                (self.v_proj, x),
+            )
         )
+        of_made = angles[0][-made:], angles[1][-made:]
         attended = functional.scaled_dot_product_attention(
-            rope.turn(q, angles).transpose(1, 2),
+            rope.turn(q, of_made).transpose(1, 2),
             rope.turn(k, angles).transpose(1, 2),
             v.transpose(1, 2),
             attn_mask=mask,
             enable_gqa=q.shape[2] != k.shape[2],
         )
-        made: Tensor = self.o_proj(attended.transpose(1, 2).flatten(2))
-        return made
+        given: Tensor = self.o_proj(attended.transpose(1, 2).flatten(2))
+        return given
 
 
 class _FeedForward(nn.Module):
@@ -182,7 +233,17 @@ class _Scale(nn.Module):
         return self.scale * x
 
 
-class _Causal(nn.Module):
+class Part(nn.Module):
+    """What stands in the chain from frames to samples; x is [B, C, T].
+
+    Positions are counted from the end: the last `n` that it makes need the last `needs(n)` of x.
+    """
+
+    def needs(self, made: int) -> int:
+        return made
+
+
+class Causal(Part):
     """A convolution that looks back only: as many steps come out as went in."""
 
     def __init__(
@@ -192,32 +253,42 @@ class _Causal(nn.Module):
         self.back = (kernel - 1) * dilation
         self.conv = nn.Conv1d(width, out, kernel, dilation=dilation, groups=groups)
 
+    def needs(self, made: int) -> int:
+        return made + self.back
+
     def forward(self, x: Tensor) -> Tensor:
         made: Tensor = self.conv(functional.pad(x, (self.back, 0)))
         return made
 
 
-class _Stretch(nn.Module):
+class Stretch(Part):
     """`rate` steps for each, less what the kernel hangs over at both ends."""
 
     def __init__(self, width: int, out: int, kernel: int, rate: int) -> None:
         super().__init__()
         self.cut = kernel - rate
+        self.rate = rate
         self.conv = nn.ConvTranspose1d(width, out, kernel, stride=rate)
+
+    def needs(self, made: int) -> int:
+        return -(-(made + self.cut) // self.rate)
 
     def forward(self, x: Tensor) -> Tensor:
         made: Tensor = self.conv(x)
         return made[..., self.cut : made.shape[-1] - self.cut]
 
 
-class _ConvNeXt(nn.Module):
+class ConvNeXt(Part):
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.dwconv = _Causal(width, width, 7, groups=width)
+        self.dwconv = Causal(width, width, 7, groups=width)
         self.norm = nn.LayerNorm(width, eps=1e-6)
         self.pwconv1 = nn.Linear(width, 4 * width)
         self.pwconv2 = nn.Linear(4 * width, width)
         self.gamma = Parameter(torch.empty(width))
+
+    def needs(self, made: int) -> int:
+        return self.dwconv.needs(made)
 
     def forward(self, x: Tensor) -> Tensor:
         rows = self.norm(self.dwconv(x).transpose(1, 2))
@@ -226,7 +297,7 @@ class _ConvNeXt(nn.Module):
         return made
 
 
-class _SnakeBeta(nn.Module):
+class SnakeBeta(Part):
     """`x + sin(a x)² / b`, with a and b in logarithms."""
 
     def __init__(self, width: int) -> None:
@@ -241,31 +312,29 @@ class _SnakeBeta(nn.Module):
         return made
 
 
-class _Residual(nn.Module):
+class Residual(Part):
     def __init__(self, width: int, dilation: int) -> None:
         super().__init__()
-        self.act1 = _SnakeBeta(width)
-        self.conv1 = _Causal(width, width, 7, dilation=dilation)
-        self.act2 = _SnakeBeta(width)
-        self.conv2 = _Causal(width, width, 1)
+        self.act1 = SnakeBeta(width)
+        self.conv1 = Causal(width, width, 7, dilation=dilation)
+        self.act2 = SnakeBeta(width)
+        self.conv2 = Causal(width, width, 1)
+
+    def needs(self, made: int) -> int:
+        return self.conv1.needs(made)
 
     def forward(self, x: Tensor) -> Tensor:
         made: Tensor = x + self.conv2(self.act2(self.conv1(self.act1(x))))
         return made
 
 
-class _Block(nn.Module):
+class Block(nn.Module):
     def __init__(self, width: int, out: int, rate: int) -> None:
         super().__init__()
         self.block = nn.ModuleList(
             [
-                _SnakeBeta(width),
-                _Stretch(width, out, 2 * rate, rate),
-                *(_Residual(out, dilation) for dilation in (1, 3, 9)),
+                SnakeBeta(width),
+                Stretch(width, out, 2 * rate, rate),
+                *(Residual(out, dilation) for dilation in (1, 3, 9)),
             ]
         )
-
-    def forward(self, x: Tensor) -> Tensor:
-        for part in self.block:
-            x = part(x)
-        return x
