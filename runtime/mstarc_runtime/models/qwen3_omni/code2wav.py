@@ -93,7 +93,7 @@ class Code2Wav(nn.Module):
         """The convolutions and what stands between them, in order."""
         modules: Any = (*self.upsample, *self.decoder)
         for module in modules:
-            parts = module.block if isinstance(module, Block) else module
+            parts: Any = module.block if isinstance(module, Block) else module
             yield from parts if isinstance(parts, nn.ModuleList) else [parts]
 
     def _convolved(self, rows: Tensor, wanted: int) -> Tensor:
