@@ -76,6 +76,31 @@ class PlacesHeads(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placing:
+    """Where a kernel puts the keys and values of a call's rows: `keys`, `values` of one layer
+    [pages, page, Hkv, D], behind the rows that a request has in its `pages` i32[B, n]; `lengths`
+    i32[B] are those with the call's."""
+
+    keys: Tensor
+    values: Tensor
+    pages: Tensor
+    lengths: Tensor
+
+
+@runtime_checkable
+class AttendsPlaced(Protocol):
+    """Attention of rows whose keys and values a model's own kernel has put into the cache."""
+
+    def placing(self, layer: int) -> Placing | None:
+        """Where they go; None where no kernel serves it."""
+        ...
+
+    def attend_placed(self, layer: int, q: Tensor, *, scale: float) -> Tensor:
+        """What turned queries [R, Hq, D] see, [R, Hq, D]."""
+        ...
+
+
 @runtime_checkable
 class MovesOn(Protocol):
     """A step's attention that reads on the device how long its rows are, so that they move on there

@@ -1,0 +1,254 @@
+"""Layers whose norms a time decides, for few rows, by our own kernels: rows in, rows out.
+
+    begin → (project → attend → residual → gate → residual) for each layer
+
+Where the attention is and how it goes is the caller's: it is given turned queries, with keys and
+values in the cache already. A stack is made once for a number of requests and rows, over weights
+that stay as they are; its buffers keep their addresses, so that it can be captured.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+import triton
+from torch import Tensor
+
+from mstarc_runtime.attention.backend import Placing
+from mstarc_runtime.kernels.timed_rows import begin_rows, gate_rows, project_heads, residual_rows
+
+# Rows that a block takes, those of the norms' moves included.
+MOST_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerMatrices:
+    """One layer. `qkv` [(Hq + 2 Hkv) D, W], `out` [W, Hq D], `gate_up` [2 I, W] gate first,
+    `down` [W, I]."""
+
+    qkv: Tensor
+    out: Tensor
+    gate_up: Tensor
+    down: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedRows:
+    """What times make of a norm, [B, W] each: by how much it scales and moves, and how much counts
+    of what follows it."""
+
+    scale: Tensor
+    shift: Tensor
+    gate: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackSizes:
+    """Of all layers: heads and their width, and what is added before a root is taken."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    eps: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """How a product is cut: rows of the weights a block, columns a pass, blocks along the columns,
+    passes under way, warps of a block."""
+
+    rows: int
+    columns: int
+    split: int = 1
+    stages: int = 4
+    warps: int = 4
+
+    def suits(self, matrix: Tensor, halves: int = 1) -> bool:
+        count, inner = matrix.shape
+        return count % (halves * self.rows) == 0 and inner % (self.split * self.columns) == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cuts:
+    """Of a layer's four products. Of `project`, `rows` are pairs of a head's numbers."""
+
+    project: Cut = Cut(rows=16, columns=128)
+    out: Cut = Cut(rows=32, columns=128, split=4)
+    gate: Cut = Cut(rows=32, columns=128)
+    down: Cut = Cut(rows=32, columns=128, split=4)
+
+    def suit(self, layer: LayerMatrices, sizes: StackSizes) -> bool:
+        """Whether they cut a layer's matrices evenly."""
+        pairs = sizes.head_dim // 2
+        return (
+            pairs % self.project.rows == 0
+            and layer.qkv.shape[1] % self.project.columns == 0
+            and self.out.suits(layer.out)
+            and self.gate.suits(layer.gate_up, halves=2)
+            and self.down.suits(layer.down)
+        )
+
+
+def is_served(
+    layer: LayerMatrices, sizes: StackSizes, *, batch: int, each: int, cuts: Cuts
+) -> bool:
+    """Whether there are kernels for so many rows of matrices of this type and size."""
+    is_few = batch * (each + 1) <= MOST_ROWS
+    return layer.qkv.dtype == torch.bfloat16 and is_few and cuts.suit(layer, sizes)
+
+
+class TimedStack:
+    """The layers for `each` rows of each of `batch` requests."""
+
+    def __init__(
+        self,
+        layers: Sequence[LayerMatrices],
+        sizes: StackSizes,
+        *,
+        batch: int,
+        each: int,
+        chained: bool = True,
+        cuts: Cuts | None = None,
+    ) -> None:
+        self._layers, self._sizes, self._cuts = layers, sizes, cuts or Cuts()
+        self._batch, self._each, self._chained = batch, each, chained
+        self._count = batch * each
+        self._rows = max(16, triton.next_power_of_2(batch * (each + 1)))
+        first = layers[0]
+        device, dtype = first.qkv.device, first.qkv.dtype
+        width, inner = first.down.shape
+        self._h = torch.zeros(self._rows, width, dtype=dtype, device=device)
+        self._act = torch.empty(self._rows, inner, dtype=dtype, device=device)
+        self._q = torch.empty(self._count, sizes.heads, sizes.head_dim, dtype=dtype, device=device)
+        tiles = [width // cut.rows for cut in (self._cuts.out, self._cuts.down)]
+        self._squares = torch.zeros(max(1, *tiles), self._rows, dtype=torch.float32, device=device)
+        self._tiles = tiles
+        splits = max(self._cuts.out.split, self._cuts.down.split)
+        self._partial = torch.empty(
+            splits * width * self._rows if splits > 1 else 1, dtype=torch.float32, device=device
+        )
+        self._arrived = torch.zeros(max(tiles), dtype=torch.int32, device=device)
+
+    def run(
+        self,
+        x: Tensor,
+        times: Sequence[TimedRows],
+        turns: tuple[Tensor, Tensor],
+        placing: Callable[[int], Placing],
+        attend: Callable[[int, Tensor], Tensor],
+    ) -> None:
+        """Rows `x` bf16[B * each, W] become those behind all layers.
+
+        `times` are those of each layer's two norms and of the norm behind them; `turns` cosines and
+        sines f32[R, D]; `placing` says where a layer's keys and values go, `attend` gives what
+        queries [R, Hq, D] of a layer see, [R, Hq D].
+        """
+        self._begin(x, times[0])
+        parts = 1
+        for number, layer in enumerate(self._layers):
+            first, second, third = times[2 * number : 2 * number + 3]
+            self._project(layer, placing(number), turns, parts)
+            attended = attend(number, self._q)
+            self._residual(attended, layer.out, x, first, second, self._cuts.out)
+            self._gate(layer, self._tiles[0])
+            self._residual(self._act, layer.down, x, second, third, self._cuts.down)
+            parts = self._tiles[1]
+
+    def _begin(self, x: Tensor, time: TimedRows) -> None:
+        width = x.shape[1]
+        begin_rows[(self._count + self._batch,)](
+            x,
+            time.scale,
+            time.shift,
+            self._h,
+            self._squares,
+            time.scale.stride(0),
+            width,
+            R=self._count,
+            EACH=self._each,
+            BLOCK=triton.next_power_of_2(width),
+            CHAINED=self._chained,
+            **self._launch(4),
+        )
+
+    def _project(
+        self, layer: LayerMatrices, place: Placing, turns: tuple[Tensor, Tensor], parts: int
+    ) -> None:
+        sizes, cut = self._sizes, self._cuts.project
+        heads = sizes.heads + 2 * sizes.kv_heads
+        project_heads[(heads * sizes.head_dim // 2 // cut.rows,)](
+            self._h,
+            self._squares,
+            layer.qkv,
+            *turns,
+            place.pages,
+            place.lengths,
+            self._q,
+            place.keys,
+            place.values,
+            parts,
+            place.pages.stride(0),
+            sizes.eps,
+            HEADS=sizes.heads,
+            KV_HEADS=sizes.kv_heads,
+            D=sizes.head_dim,
+            PAGE=place.keys.shape[1],
+            PAIRS=cut.rows,
+            PARTS=triton.next_power_of_2(parts),
+            **self._shape(layer.qkv, cut),
+        )
+
+    def _gate(self, layer: LayerMatrices, parts: int) -> None:
+        cut, inner = self._cuts.gate, layer.down.shape[1]
+        gate_rows[(inner // cut.rows,)](
+            self._h,
+            self._squares,
+            layer.gate_up,
+            self._act,
+            parts,
+            inner,
+            self._sizes.eps,
+            ROWS=cut.rows,
+            PARTS=triton.next_power_of_2(parts),
+            **self._shape(layer.gate_up, cut),
+        )
+
+    def _residual(
+        self, a: Tensor, weight: Tensor, x: Tensor, own: TimedRows, then: TimedRows, cut: Cut
+    ) -> None:
+        residual_rows[(weight.shape[0] // cut.rows, cut.split)](
+            a,
+            weight,
+            x,
+            own.gate,
+            then.scale,
+            then.shift,
+            self._h,
+            self._squares,
+            self._partial,
+            self._arrived,
+            own.gate.stride(0),
+            then.scale.stride(0),
+            weight.shape[0],
+            SPLIT=cut.split,
+            ROWS=cut.rows,
+            # A product that is added may not stay unrounded, as fused it would.
+            enable_fp_fusion=False,
+            **self._shape(weight, cut),
+        )
+
+    def _shape(self, weight: Tensor, cut: Cut) -> dict[str, int | bool]:
+        return {
+            "R": self._count,
+            "B": self._batch,
+            "EACH": self._each,
+            "K": weight.shape[1],
+            "M": self._rows,
+            "COLUMNS": cut.columns,
+            "STAGES": cut.stages,
+            "CHAINED": self._chained,
+            **self._launch(cut.warps),
+        }
+
+    def _launch(self, warps: int) -> dict[str, int | bool]:
+        return {"num_warps": warps, "launch_pdl": self._chained}
