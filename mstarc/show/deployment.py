@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from mstarc.analysis.control import calls_in
 from mstarc.ir.decisions import Assignment, Placement
 from mstarc.ir.graph import Program
 
@@ -20,7 +21,7 @@ def deployment_text(program: Program) -> str:
     ]
     groups: dict[tuple[str, ...], list[str]] = {}
     for assignment in placement.assignments:
-        names = groups.setdefault(_settings(assignment, placement), [])
+        names = groups.setdefault(_settings(assignment, program, placement), [])
         names += _names(assignment, program)
     for settings, names in groups.items():
         lines += [f"  - node_names: [{', '.join(names)}]", *(f"    {line}" for line in settings)]
@@ -35,16 +36,38 @@ def _names(assignment: Assignment, program: Program) -> list[str]:
     return found or [assignment.node]
 
 
-def _settings(assignment: Assignment, placement: Placement) -> tuple[str, ...]:
+def _settings(assignment: Assignment, program: Program, placement: Placement) -> tuple[str, ...]:
     ranks = [*assignment.ranks, *_replicas(assignment, placement)]
     lines = [f"ranks: [{_listed(ranks)}]"]
     if assignment.tp > 1:
         lines.append(f"tp_size: {assignment.tp}")
     if assignment.sp > 1:
         lines.append(f"sp_size: {assignment.sp}")
-    if assignment.walks:
-        lines.append(f"graph_walks: [{', '.join(assignment.walks)}]")
+    walks = assignment.walks or _left_over(assignment, program, placement)
+    if walks:
+        lines.append(f"graph_walks: [{', '.join(walks)}]")
     return tuple(lines)
+
+
+def _left_over(assignment: Assignment, program: Program, placement: Placement) -> tuple[str, ...]:
+    """The walks of an assignment that has those which others of its node leave.
+
+    Empty where there is no such other: then a file needs to say nothing.
+    """
+    named = {
+        walk
+        for other in placement.assignments
+        if other.node == assignment.node and other.contexts == assignment.contexts
+        for walk in other.walks
+    }
+    if not named:
+        return ()
+    return tuple(
+        walk.name
+        for walk in program.walks
+        if walk.name not in named
+        and any(call.node == assignment.node for call in calls_in(program, walk.body))
+    )
 
 
 def _replicas(assignment: Assignment, placement: Placement) -> list[int]:
