@@ -9,6 +9,7 @@ and for each the layouts that `mstarc place` finds for four devices. One call do
 
     python benchmarks/four_gpus.py --out results.json                  # on 4xH200
     python benchmarks/four_gpus.py --gpus 2 --parts orpheus bagel      # what two can do
+    python benchmarks/four_gpus.py --gpus 2 --option steps=10          # shorter, where there are any
     python benchmarks/four_gpus.py --devices 4xcpu --tiny              # the same calls, anywhere
     python benchmarks/four_gpus.py --from results.json                 # the tables again
 
@@ -66,7 +67,10 @@ class Run:
         return [each for each in named if each.objective or each.devices <= self.count]
 
     def options(self, load: Load) -> Mapping[str, Any]:
-        return load.small if self.is_tiny else load.options
+        """Those of the load, with the call's own in place of them."""
+        usual = load.small if self.is_tiny else load.options
+        given = dict(text.split("=", 1) for text in self.asked.option)
+        return {**usual, **{name: json.loads(given[name]) for name in usual if name in given}}
 
     def batches(self, part: Part, load: Load) -> list[int]:
         if load.only_alone:
@@ -287,6 +291,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--layouts", nargs="+", help="by their names; all unless given")
     parser.add_argument("--loads", nargs="+", help="by their names; all unless given")
     parser.add_argument("--batches", type=int, nargs="+", help="in place of each part's own")
+    parser.add_argument("--option", nargs="+", default=[], metavar="NAME=VALUE")
     parser.add_argument("--waves", type=int, default=3, help="that are measured of each")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds of a layout")
     parser.add_argument("--no-simulation", dest="simulation", action="store_false")
