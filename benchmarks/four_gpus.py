@@ -9,7 +9,7 @@ and for each the layouts that `mstarc place` finds for four devices. One call do
 
     python benchmarks/four_gpus.py --out results.json                  # on 4xH200
     python benchmarks/four_gpus.py --gpus 2 --parts orpheus bagel      # what two can do
-    python benchmarks/four_gpus.py --gpus 2 --option steps=10          # shorter, where there are any
+    python benchmarks/four_gpus.py --gpus 2 --option steps=10          # fewer, in pictures
     python benchmarks/four_gpus.py --devices 4xcpu --tiny              # the same calls, anywhere
     python benchmarks/four_gpus.py --from results.json                 # the tables again
 
