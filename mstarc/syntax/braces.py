@@ -8,6 +8,7 @@ declaration at the left edge ends whatever is open.
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Edit, Fix, Label
 from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
+from mstarc.syntax.foreign_words import DEFINITIONS, STATEMENTS
 from mstarc.syntax.tokens import END_OF_TEXT, MARK, NAME, Token
 
 DECLARATION_WORDS = frozenset(
@@ -16,6 +17,17 @@ DECLARATION_WORDS = frozenset(
         *("node", "stream", "walk", "machine"),
     )
 )
+
+_HEADERS = {
+    **{word: f"a {word}" for word in ("variant", "node", "walk", "machine", "state", "loop")},
+    **{word: f"a {word}" for word in ("when", "for", "match", "sample")},
+    "each": "an each",
+    "config": "the config",
+    "request": "the request",
+    "parallel": "parallel",
+    "kv": "kv",
+}
+"""Words that a block comes after, and how messages call it."""
 
 DEEPEST = 50
 """Brackets in brackets: no spec needs more, and every reader of the tree may recurse."""
@@ -116,6 +128,8 @@ class _Repair:
             elif token.text == "{":
                 self.open.append(token)
                 self.result.append(token)
+            elif self._put_in_opener(token):
+                self.result.append(token)
             elif not self.open:
                 self._report_stray(token)
             else:
@@ -123,6 +137,64 @@ class _Repair:
                 self.open.pop()
                 self.result.append(token)
         return tuple(self.result)
+
+    def _put_in_opener(self, token: Token) -> bool:
+        """Put in the `{` of a `}` that stands in line with a header without one."""
+        if not token.first_on_line:
+            return False
+        column = self._column(token)
+        if self.open and self._indent(self.open[-1]) >= column:
+            return False
+        begins = len(self.result) - 1
+        while begins >= 0 and not (
+            self.result[begins].first_on_line and self._column(self.result[begins]) <= column
+        ):
+            begins -= 1
+        if begins < 0:
+            return False
+        header = self.result[begins]
+        noun = _HEADERS.get(header.text, "")
+        is_header = noun or header.text in DEFINITIONS or header.text in STATEMENTS
+        if not is_header or self._column(header) != column:
+            return False
+        end = begins + 1
+        while end < len(self.result) and not self.result[end].first_on_line:
+            end += 1
+        if any(other.text == "{" for other in self.result[begins:end]):
+            return False
+        last = self.result[end - 1]
+        if noun and not self._counts(begins):
+            self._report_unopened(last, token, noun)
+        if last.text == ":":
+            del self.result[end - 1]
+            end -= 1
+        self.result.insert(end, Token(MARK, "{", last.end, last.end, False, virtual=True))
+        return True
+
+    def _counts(self, begins: int) -> bool:
+        """Whether a `for` counts, as in other languages: that is a mistake of its own."""
+        words = [token.text for token in self.result[begins : begins + 5]]
+        return words[0] == "for" and (words[1] == "(" or words[4:] in (["("], [".."]))
+
+    def _report_unopened(self, last: Token, close: Token, noun: str) -> None:
+        is_colon = last.text == ":"
+        at = self._span(last.start if is_colon else last.end, last.end)
+        text = "{" if is_colon and self.source.text[last.start - 1] == " " else " {"
+        fix = Fix(message="write `{`", edits=(Edit(span=at, text=text),), applicability="safe")
+        where = "not with `:`" if is_colon else "after this"
+        self._report(
+            Diagnostic(
+                code="MS0114",
+                message="a block is closed and never opened",
+                primary=Label(
+                    span=self._span(last.start, last.end),
+                    text=f"the block of {noun} begins with `{{`, {where}",
+                ),
+                labels=(Label(span=self._span(close.start, close.end), text="closes it"),),
+                helps=("write `{`; line breaks and indentation mean nothing",),
+                fix=fix,
+            )
+        )
 
     def _close_inner(self, token: Token) -> None:
         """Close the braces that `token`, first on its line, stands too far left to close."""

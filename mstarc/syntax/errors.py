@@ -19,6 +19,25 @@ from mstarc.syntax.situation import (
 from mstarc.syntax.tokens import END_OF_TEXT, FLOAT, INT, NAME, STRING, Token
 from mstarc.syntax.words import STATEMENT_WORDS
 
+# By a terminal that only one place takes: what may stand there.
+_WHAT_BEGINS = (
+    (
+        "WALK",
+        "a declaration begins with `config`, `request`, `need`, `let`, `table`, `node`, `stream`, "
+        "`walk` or `machine`",
+    ),
+    (
+        "EMIT",
+        "a statement is `name = node.op(x)`, `run walk(x)`, `send`, `emit`, `loop`, `parallel`, "
+        "`when`, `fork`, `release`, or in a machine `for`, `match`, `each`, `mark`, `next`",
+    ),
+    (
+        "IMPL",
+        "an item of a node begins with `impl`, `weights`, `shards`, `kv`, `contexts`, `sample` or "
+        "`op`",
+    ),
+)
+
 
 def explain(situation: Situation) -> Finding:
     """What to say about a token that does not fit."""
@@ -53,8 +72,9 @@ def _unexpected(situation: Situation) -> Diagnostic:
             shown = " or ".join(f"`{text}`" for text in nearest)
             return diagnostic.help(f"did you mean {shown} instead of `{word}`?")
     if form is not None:
-        diagnostic = diagnostic.help(f"{form.noun} reads {form.text}")
-    return diagnostic
+        return diagnostic.help(f"{form.noun} reads {form.text}")
+    place = next((says for place, says in _WHAT_BEGINS if place in situation.taken), "")
+    return diagnostic.help(place or "take it out, or look at what stands before it")
 
 
 def _misspelt(situation: Situation) -> Iterator[tuple[str, list[str]]]:

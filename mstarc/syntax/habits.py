@@ -8,12 +8,43 @@ from itertools import pairwise
 
 from mstarc.diagnostics import Edit, Fix
 from mstarc.source import Span
+from mstarc.syntax.foreign_code import (
+    alias_after_parameters,
+    dash_in_a_name,
+    definition,
+    generic_type,
+    literal,
+    model_as_a_block,
+    op_without_its_word,
+    order_of_a_declaration,
+    range_as_a_call,
+    results_without_parentheses,
+    settings_without_commas,
+    text_without_quotes,
+    type_left_out,
+)
+from mstarc.syntax.foreign_statements import (
+    call_for_a_send,
+    choice_by_a_question_mark,
+    condition_taken_for_a_suffix,
+    counting_loop,
+    negated_membership,
+    next_with_a_mark,
+)
+from mstarc.syntax.foreign_words import (
+    DECLARATIONS,
+    FIELDS,
+    NODE_ITEMS,
+    PLACES_OF_ITEMS,
+    STATEMENTS,
+)
 from mstarc.syntax.situation import (
     Finding,
     Situation,
     expected_text,
     finding,
     finding_with_fix,
+    foreign_word,
     form_of,
     innermost,
 )
@@ -45,32 +76,46 @@ def word_of_another_language(situation: Situation) -> Finding | None:
     """`component lm : kv_cache`, `if wants speech { … }`."""
     token, before = situation.token, situation.before
     if situation.takes("walk"):
-        words = _DECLARATION_WORDS
+        words = DECLARATIONS
     elif situation.takes("emit"):
-        words = _STATEMENT_WORDS
+        words = STATEMENTS
     elif situation.takes("impl"):
-        words = _NODE_WORDS
+        words = NODE_ITEMS
+        if before is not None and before.first_on_line and before.text in ("def", "fn", "func"):
+            # Taken for a context that the op before writes.
+            token = before
+    elif situation.takes("opt"):
+        words = FIELDS
     elif before is not None and situation.takes("=") and situation.takes("."):
         # The word was taken for the name of a value or of a node.
-        token, words = before, _STATEMENT_WORDS
+        token, words = before, STATEMENTS
     else:
         return None
     if token.kind != NAME or token.text not in words:
         return None
-    says, meant = words[token.text]
-    message = f"`{token.text}` is not a word of this language"
-    span = situation.span(token)
-    if meant is None or token is not situation.token:
-        return Finding(diagnostic=finding("MS0110", span, message, says), is_certain=True)
-    return Finding(diagnostic=finding_with_fix("MS0110", span, message, says, meant), instead=meant)
+    word = words[token.text]
+    number = situation.number - (token is not situation.token)
+    has_braces = any(other.text == "{" for other in situation.rest_of_line(number))
+    is_read_as_meant = word.meant is not None and not word.help and number == situation.number
+    if is_read_as_meant and (token.text != "if" or has_braces):
+        assert word.meant is not None
+        message = f"`{token.text}` is not a word of this language"
+        span = situation.span(token)
+        diagnostic = finding_with_fix("MS0110", span, message, word.says, word.meant)
+        return Finding(diagnostic=diagnostic, instead=word.meant)
+    diagnostic = foreign_word(situation, token, word)
+    if has_braces and words is STATEMENTS:
+        # What stands in the block is read: it may hold mistakes of its own.
+        return Finding(diagnostic=diagnostic, is_certain=True)
+    return Finding(diagnostic=diagnostic, resume=situation.after_statement(number))
 
 
 def item_at_the_top(situation: Situation) -> Finding | None:
     """`op step(…)` outside a node, `emit …` outside a walk."""
     token = situation.token
-    if not situation.takes("walk") or token.kind != NAME or token.text not in _PLACES_OF_ITEMS:
+    if not situation.takes("walk") or token.kind != NAME or token.text not in PLACES_OF_ITEMS:
         return None
-    place = _PLACES_OF_ITEMS[token.text]
+    place = PLACES_OF_ITEMS[token.text]
     return Finding(
         diagnostic=finding(
             "MS0109",
@@ -212,6 +257,24 @@ def loop_without_bound(situation: Situation) -> Finding | None:
 
 
 HABITS: tuple[Callable[[Situation], Finding | None], ...] = (
+    definition,
+    order_of_a_declaration,
+    model_as_a_block,
+    next_with_a_mark,
+    counting_loop,
+    condition_taken_for_a_suffix,
+    call_for_a_send,
+    negated_membership,
+    choice_by_a_question_mark,
+    dash_in_a_name,
+    range_as_a_call,
+    generic_type,
+    literal,
+    text_without_quotes,
+    results_without_parentheses,
+    alias_after_parameters,
+    op_without_its_word,
+    settings_without_commas,
     slashes_for_a_comment,
     yaml_key,
     word_of_another_language,
@@ -220,58 +283,7 @@ HABITS: tuple[Callable[[Situation], Finding | None], ...] = (
     equals_for_an_arrow,
     stream_without_policy,
     loop_without_bound,
+    type_left_out,
     block_by_indentation,
     reserved_name,
 )
-
-_PLACES_OF_ITEMS = {
-    **dict.fromkeys(("op", "impl", "weights", "shards", "kv", "sample", "contexts"), "a node"),
-    **dict.fromkeys(("send", "emit", "loop", "parallel", "pull"), "a walk"),
-    **dict.fromkeys(("for", "match", "each", "next"), "a machine's state"),
-    **dict.fromkeys(("fork", "release", "run", "mark", "when"), "a walk or a machine's state"),
-    **dict.fromkeys(("in", "out", "opt"), "the request block"),
-    "state": "a machine",
-}
-
-_DECLARATION_WORDS: dict[str, tuple[str, str | None]] = {
-    "component": ("a block of a model is a `node`", "node"),
-    "submodule": ("a block of a model is a `node`", "node"),
-    "module": ("a block of a model is a `node`", "node"),
-    "graph": ("a path through the nodes is a `walk`", "walk"),
-    "pipeline": ("a path through the nodes is a `walk`", "walk"),
-    "def": ("a path through the nodes is a `walk`", "walk"),
-    "fn": ("a path through the nodes is a `walk`", "walk"),
-    "partition": ("what chooses walks is a `machine`", "machine"),
-    "schedule": ("what chooses walks is a `machine`", "machine"),
-    "edge": ("calls are joined by the names of their values", None),
-    "inputs": ("inputs stand in `request { in … }`", None),
-    "outputs": ("outputs stand in `request { out … }`", None),
-    "import": ("a spec is one whole file", None),
-    "const": ("constants stand in `config { … }`", None),
-    "var": ("a static value is declared with `let`", "let"),
-}
-
-_STATEMENT_WORDS: dict[str, tuple[str, str | None]] = {
-    "if": ("a static choice is a `when`", "when"),
-    "elif": ("the other branch is `else when`", None),
-    "while": ("a loop has a bound: `loop max n while …`", None),
-    "repeat": ("a loop is `loop n times`", None),
-    "return": ("results are the values of their names when the walk ends", None),
-    "yield": ("`emit` gives a value to the client, `send` to a stream", None),
-    "switch": ("kinds of parts are told apart by `match`", "match"),
-    "goto": ("the next state is named by `next`", "next"),
-    "var": ("a value has a name by `name = …`", None),
-    "const": ("a value has a name by `name = …`", None),
-    "await": ("a stream's next item is `pull stream`", None),
-}
-
-_NODE_WORDS: dict[str, tuple[str, str | None]] = {
-    "class": ("the class is named by `impl`", "impl"),
-    "def": ("what a node can do is an `op`", "op"),
-    "fn": ("what a node can do is an `op`", "op"),
-    "method": ("what a node can do is an `op`", "op"),
-    "kv_cache": ("the cache's sizes stand in `kv { … }`", "kv"),
-    "sampling": ("a sampler is `sample { … }`", "sample"),
-    "context": ("contexts are named by `contexts`", "contexts"),
-    "checkpoint": ("a checkpoint is named by `weights`", "weights"),
-}

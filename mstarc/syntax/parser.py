@@ -7,6 +7,7 @@ and the places.
 """
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any
 
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
@@ -19,11 +20,11 @@ from mstarc.syntax.build import TreeBuilder
 from mstarc.syntax.comments import attached_docs, doc_text
 from mstarc.syntax.errors import explain
 from mstarc.syntax.recovery import Recovery
-from mstarc.syntax.situation import Finding, Situation
+from mstarc.syntax.situation import Finding, Situation, finding_with_fix
 from mstarc.syntax.straight import parse_straight
 from mstarc.syntax.tables import END, Tables, load_tables
 from mstarc.syntax.terminals import begins_domain, mark_terminal
-from mstarc.syntax.tokens import END_OF_TEXT, MARK, NAME, Token, read_tokens, string_value
+from mstarc.syntax.tokens import END_OF_TEXT, MARK, NAME, STRING, Token, read_tokens, string_value
 from mstarc.syntax.version import checked_start
 from mstarc.syntax.words import RESERVED
 
@@ -42,13 +43,15 @@ def parse(source: SourceFile, sink: DiagnosticSink) -> ast.Spec | None:
     With mistakes the tree lacks what could not be read. None when nothing could be: an empty
     file, another version of the language, brackets too deep.
     """
-    findings = len(sink.diagnostics)
-    read = read_tokens(source, sink)
-    tokens = checked_start(read, source, sink)
+    # What is found in pieces that mean nothing as a whole is a part of that mistake.
+    early = DiagnosticSink()
+    read = read_tokens(source, early)
+    tokens = checked_start(read, source, early)
     if tokens is None:
+        _report_all(early, sink, ())
         return None
     docs = {start: doc_text(comments) for start, comments in attached_docs(read).items()}
-    if len(sink.diagnostics) == findings:
+    if not early.diagnostics:
         own = DiagnosticSink()
         builder = TreeBuilder(source, docs, own)
         spec: ast.Spec | None = parse_straight(source, tokens, load_tables(), builder)
@@ -57,8 +60,21 @@ def parse(source: SourceFile, sink: DiagnosticSink) -> ast.Spec | None:
                 sink.report(found)
             _require_model(spec, source, tokens, sink)
             return spec
-    paired = pair_braces(tokens, source, sink)
-    return _Parser(source, paired, TreeBuilder(source, docs, sink), sink).run()
+    paired = pair_braces(tokens, source, early)
+    parser = _Parser(source, paired, TreeBuilder(source, docs, sink), sink)
+    spec = parser.run()
+    _report_all(early, sink, parser.progress.skipped)
+    _require_model(spec, source, tokens, sink)
+    return spec
+
+
+def _report_all(
+    early: DiagnosticSink, sink: DiagnosticSink, skipped: Sequence[tuple[int, int]]
+) -> None:
+    for found in early.diagnostics:
+        start = found.primary.span.start
+        if not any(begin <= start < end for begin, end in skipped):
+            sink.report(found)
 
 
 def _require_model(
@@ -99,6 +115,10 @@ class _Progress:
     errors: int = 0
     last_error: int = -1
     quiet_until: int = -1
+    said: set[tuple[int, str]] = field(default_factory=set)
+    """What is said once a block, with the block's brace."""
+    skipped: list[tuple[int, int]] = field(default_factory=list)
+    """Where the text of pieces that were skipped begins and ends."""
 
 
 class _Parser:
@@ -119,6 +139,9 @@ class _Parser:
     def run(self) -> ast.Spec:
         number = 0
         while self.tokens[number].kind != END_OF_TEXT:
+            if self._is_trailing_comma(number):
+                number += 1
+                continue
             if self._take(self.tokens[number]):
                 number += 1
                 continue
@@ -126,8 +149,23 @@ class _Parser:
         if not self.automaton.takes(END):
             self._report(len(self.tokens) - 1)
         spec: ast.Spec = self.automaton.finish()
-        _require_model(spec, self.source, self.tokens, self.sink)
         return spec
+
+    def _is_trailing_comma(self, number: int) -> bool:
+        """Whether a list ends with a comma; it is reported, and may be left out."""
+        token, after = self.tokens[number], self.tokens[number + 1]
+        if token.text != "," or token.kind != MARK or after.text not in (")", "]", "}"):
+            return False
+        closer = mark_terminal(after.text, self.tables)
+        if closer is None or not self.automaton.takes(closer):
+            return False
+        self.progress.errors += 1
+        span = Span(path=self.source.path, start=token.start, end=token.end)
+        diagnostic = finding_with_fix(
+            "MS0112", span, "a list ends with a comma", f"nothing stands before `{after.text}`", ""
+        )
+        self.sink.report(diagnostic)
+        return True
 
     # One token.
 
@@ -192,6 +230,8 @@ class _Parser:
         if finding is not None and not stuck:
             if finding.skip_line:
                 return self._next_line(number)
+            if finding.resume is not None:
+                return self._resume(token, finding.instead, finding.resume)
             if finding.instead == "":
                 return number + 1
             if finding.instead is not None and self._take(self._meant(token, finding.instead)):
@@ -206,6 +246,18 @@ class _Parser:
         progress.quiet_until = target + QUIET_TOKENS
         return target
 
+    def _resume(self, token: Token, instead: str | None, number: int) -> int:
+        """Take what is meant instead, and go on with `number`; without, drop what is under way."""
+        self.progress.skipped.append((token.start, self.tokens[number].start))
+        words = instead.split() if instead is not None else ()
+        if words and all(self._take(self._meant(token, word)) for word in words):
+            return number
+        if instead == "":
+            return number
+        target = self.recovery.next_place(number)
+        self.progress.quiet_until = target + (target > number and QUIET_TOKENS)
+        return target
+
     def _can_leave_out(self, number: int) -> bool:
         token = self.tokens[number]
         if token.kind != MARK or token.text in "{}":
@@ -216,8 +268,13 @@ class _Parser:
     def _report(self, number: int) -> Finding | None:
         if number < self.progress.quiet_until or self._is_in_repaired(number):
             return None
-        self.progress.errors += 1
         finding = explain(self._situation(number))
+        if finding.is_once:
+            said = (self.paired.group[number], finding.diagnostic.message)
+            if said in self.progress.said:
+                return finding
+            self.progress.said.add(said)
+        self.progress.errors += 1
         self.sink.report(finding.diagnostic)
         return finding
 
@@ -238,7 +295,9 @@ class _Parser:
         while line_start and not self.tokens[line_start].first_on_line:
             line_start -= 1
         return Situation(
-            path=self.source.path,
+            source=self.source,
+            tokens=self.tokens,
+            number=number,
             token=token,
             before=before,
             after=self.tokens[number + 1] if token.kind != END_OF_TEXT else None,
@@ -270,7 +329,7 @@ class _Parser:
         return None
 
     def _meant(self, token: Token, text: str) -> Token:
-        kind = NAME if text.isalpha() else MARK
+        kind = NAME if text.isidentifier() else STRING if text.startswith('"') else MARK
         return Token(kind, text, token.start, token.end, token.first_on_line, virtual=True)
 
     def _next_line(self, number: int) -> int:

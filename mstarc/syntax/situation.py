@@ -2,21 +2,31 @@
 
 from mstarc.diagnostics import Diagnostic, Edit, Fix, Label
 from mstarc.records import dataclass
-from mstarc.source import Span
+from mstarc.source import SourceFile, Span
+from mstarc.syntax.braces import DECLARATION_WORDS
+from mstarc.syntax.foreign_words import ForeignWord
 from mstarc.syntax.forms import FORMS, Form
-from mstarc.syntax.tokens import Token
+from mstarc.syntax.tokens import END_OF_TEXT, Token
+from mstarc.syntax.words import RESERVED
+
+_OPENERS, _CLOSERS = ("(", "[", "{"), (")", "]", "}")
+_ENDS_OF_WORDS = (*_OPENERS, *_CLOSERS, ",", ";", "=", "->", "<-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """Where the parser stands: at `token`, after `before`, able to take `taken`.
+    """Where the parser stands: at `token`, `number` in `tokens`, after `before`.
+
+    `taken` are the terminals that could stand there.
 
     `shown` gives the text of a terminal; `constructs` are the rules under way, innermost first;
     `opener` is the parenthesis or bracket that is open, `line` the tokens of its line up to
     `token`, or of the line before if `token` is the first.
     """
 
-    path: str
+    source: SourceFile
+    tokens: tuple[Token, ...]
+    number: int
     token: Token
     before: Token | None
     after: Token | None
@@ -32,6 +42,92 @@ class Situation:
         """The token's place."""
         return Span(path=self.path, start=token.start, end=token.end)
 
+    @property
+    def path(self) -> str:
+        """The path of the text."""
+        return self.source.path
+
+    def ahead(self, count: int) -> Token:
+        """The token that stands so many after `token`; the last one where there are fewer."""
+        return self.tokens[min(self.number + count, len(self.tokens) - 1)]
+
+    def rest_of_line(self, number: int | None = None) -> tuple[Token, ...]:
+        """The tokens from `number` (`token`'s) to the end of its line."""
+        start = self.number if number is None else number
+        return self.tokens[start : self.after_line(start)]
+
+    def after_line(self, number: int) -> int:
+        """The number of the token that begins the next line."""
+        number += 1
+        while number < len(self.tokens) - 1 and not self.tokens[number].first_on_line:
+            number += 1
+        return min(number, len(self.tokens) - 1)
+
+    def after_bracket(self, number: int) -> int:
+        """The number of the token after the bracket that opens at `number` and closes."""
+        depth = 0
+        while self.tokens[number].kind != END_OF_TEXT:
+            text = self.tokens[number].text
+            depth += (text in _OPENERS) - (text in _CLOSERS)
+            number += 1
+            if depth <= 0:
+                break
+        return number
+
+    def after_statement(self, number: int) -> int:
+        """The number of the token after the statement or item that begins on the line of `number`:
+        after its block in braces, or after the lines that stand further right."""
+        begins = number
+        while begins and not self.tokens[begins].first_on_line:
+            begins -= 1
+        while number < self.after_line(begins):
+            if self.tokens[number].text == "{":
+                return self.after_bracket(number)
+            if self.tokens[number].text == "}":
+                return number
+            number += 1
+        column = self.column(self.tokens[begins])
+        while self.tokens[number].kind != END_OF_TEXT and (
+            self.column(self.tokens[number]) > column and self.tokens[number].text != "}"
+        ):
+            number = self.after_line(number)
+        return number
+
+    def next_declaration(self, number: int) -> int:
+        """The number of the next token that begins a declaration at the left edge."""
+        number += 1
+        while self.tokens[number].kind != END_OF_TEXT and not (
+            self.tokens[number].first_on_line
+            and self.tokens[number].text in DECLARATION_WORDS
+            and self.column(self.tokens[number]) == 1
+        ):
+            number += 1
+        return number
+
+    def column(self, token: Token) -> int:
+        """Where on its line the token stands, from 1."""
+        return self.source.position(token.start).column
+
+    def after_word(self, number: int) -> int:
+        """The number of the token after all that stands in a piece with `number`'s, no space
+        between: `orpheus-3b`, `org/checkpoint`."""
+        number += 1
+        while (
+            self.tokens[number].kind != END_OF_TEXT
+            and self.tokens[number].start == self.tokens[number - 1].end
+            and self.tokens[number].text not in _ENDS_OF_WORDS
+        ):
+            number += 1
+        return number
+
+    def text(self, start: int, end: int) -> str:
+        """The text of the tokens from number `start` up to `end`, as it stands."""
+        return self.source.text[self.tokens[start].start : self.tokens[end - 1].end]
+
+    def takes_only_text(self) -> bool:
+        """Whether a string can stand here, and no name and no other value."""
+        return "STRING" in self.taken and not {"NAME", "INT"} & self.taken
+
     def takes(self, text: str) -> bool:
         """Whether a word or mark of the language could stand here."""
         return any(self.shown.get(terminal) == text for terminal in self.taken)
@@ -40,11 +136,15 @@ class Situation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """A diagnostic; `instead` is the text that the token is read as, if that is certain (empty:
-    left out), `skip_line` says that the rest of the line means nothing, and `is_certain` that
-    putting in a mark can't be right."""
+    left out; several words stand with spaces between), `resume` is the number of the token to go
+    on with after it (without `instead` what is under way is dropped), `skip_line` says that the
+    rest of the line means nothing, and `is_certain` that putting in a mark can't be right."""
 
     diagnostic: Diagnostic
     instead: str | None = None
+    resume: int | None = None
+    is_once: bool = False
+    """Whether more of the kind in the same block are a part of this mistake."""
     skip_line: bool = False
     is_certain: bool = False
 
@@ -66,11 +166,20 @@ def finding(code: str, span: Span, message: str, label: str) -> Diagnostic:
 
 
 def finding_with_fix(code: str, span: Span, message: str, label: str, meant: str) -> Diagnostic:
-    """The same, with `meant` to be written in its place."""
-    fix = Fix(
-        message=f"write `{meant}`", edits=(Edit(span=span, text=meant),), applicability="safe"
-    )
-    return finding(code, span, message, label).help(f"write `{meant}`").with_fix(fix)
+    """The same, with `meant` to be written in its place (empty: nothing)."""
+    shown = f"write `{meant}`" if meant else "remove it"
+    fix = Fix(message=shown, edits=(Edit(span=span, text=meant),), applicability="safe")
+    return finding(code, span, message, label).help(shown).with_fix(fix)
+
+
+def foreign_word(situation: Situation, token: Token, word: ForeignWord) -> Diagnostic:
+    """MS0110 at a word that stands for no single word of this language."""
+    message = f"`{token.text}` is not a word of this language"
+    if token.text in RESERVED:
+        message = f"`{token.text}` does not stand for this"
+    found = finding("MS0110", situation.span(token), message, word.says)
+    found = found.help(word.help or f"write `{word.meant}`")
+    return found.note(word.note) if word.note else found
 
 
 _VALUE = frozenset(

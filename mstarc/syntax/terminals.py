@@ -17,4 +17,4 @@ def begins_domain(source: SourceFile, token: Token) -> bool:
     rest = source.text[token.end : token.end + 400].lstrip()
     while rest.startswith("#"):
         rest = rest.partition("\n")[2].lstrip()
-    return rest[:1] in ("-", "[", '"') or rest[:1].isdigit()
+    return rest[:1] in ("-", "\u2212", "[", '"') or rest[:1].isdigit()

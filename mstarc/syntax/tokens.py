@@ -10,6 +10,8 @@ import re
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Edit, Fix, Label
 from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
+from mstarc.syntax.foreign_marks import FOREIGN_MARKS, meant_number
+from mstarc.syntax.odd_text import read_odd, read_variable
 
 MOST_FINDINGS = 50
 """A text with more unreadable places than this is not a spec."""
@@ -64,29 +66,19 @@ _PIECES = re.compile(
     | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
     | (?P<float>[0-9]+(?:\.[0-9]+(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+))
     | (?P<int>[0-9]+)
+    | (?P<odd>/\*|<!--|"{3}|'{3}|`{3}|<{7}|@|[\u200b\u200c\u200d\u2060\u00ad\ufeff])
     | (?P<string>"(?:[^"\\\n]|\\[^\n])*")
-    | (?P<foreign>&&|\|\||=>|:=|[\u2190\u2192\u2264\u2265\u2260;]|!(?!=)
-        |'[^'\n]*'|[\u201c\u201d][^\u201d\n]*\u201d)
+    | (?P<foreign>&&|\|\||=>|:=|\.\.\.|!(?!=)|;|'[^'\n]*'
+        |[\u2190\u2192\u2264\u2265\u2260\u2212\u2010\u2013\u2014\u2026\u00d7\u00f7]
+        |[\uff1a\uff0c\uff1d\uff08\uff09\uff5b\uff5d\uff1b]
+        |[\u201c\u201d\u201e][^\u201c\u201d\n]*[\u201c\u201d]
+        |[\u2018\u2019][^\u2018\u2019\n]*[\u2018\u2019])
     | (?P<mark><-|->|\.\.|//|==|!=|<=|>=|[-+*/%<>=:,.|?()\[\]{}])
     | (?P<open_string>"[^\n]*)
     )
     """,
     re.VERBOSE,
 )
-
-# What other languages write: (what to say, what is meant).
-_FOREIGN_MARKS: dict[str, tuple[str, str]] = {
-    "&&": ("`and` joins conditions", "and"),
-    "||": ("`or` joins conditions", "or"),
-    "!": ("`not` negates a condition", "not"),
-    "=>": ("results are written after `->`", "->"),
-    ":=": ("values are given with `=`", "="),
-    "\u2190": ("the arrow is written `<-`", "<-"),
-    "\u2192": ("the arrow is written `->`", "->"),
-    "\u2264": ("written `<=`", "<="),
-    "\u2265": ("written `>=`", ">="),
-    "\u2260": ("written `!=`", "!="),
-}
 
 _WORD_AFTER_NUMBER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -114,6 +106,7 @@ class _Reader:
         self.comments: list[Comment] = []
         self.line_is_empty = True
         self.findings = 0
+        self.is_fenced = False
 
     def read(self) -> TokenList:
         text = self.source.text
@@ -132,6 +125,11 @@ class _Reader:
                 position = end
                 continue
             piece = found[kind]
+            if kind == "odd" or (
+                piece == "-" and self.line_is_empty and text.startswith("-- ", start)
+            ):
+                position = self._odd(piece, start)
+                continue
             if kind == "comment" or (piece == "//" and self.line_is_empty):
                 position = self._comment(start, foreign=kind != "comment")
                 continue
@@ -166,20 +164,33 @@ class _Reader:
     def _number(self, kind: str, text: str, start: int, end: int) -> int:
         if len(text) > LONGEST_NUMBER:
             self._report(
-                "MS0118", start, end, "a number has too many digits", "no value is so long"
+                "MS0118",
+                start,
+                end,
+                "a number has too many digits",
+                "no value is so long",
+                ("write it with an exponent: `1.5e9`",),
             )
             text = text[:LONGEST_NUMBER] if kind == INT else "0.0"
         self._add(kind, text, start, end)
         word = _WORD_AFTER_NUMBER.match(self.source.text, end)
         if word is None:
             return end
-        self._report(
-            "MS0118",
-            start,
-            word.end(),
-            f"`{text}{word[0]}` is neither a number nor a name",
-            "a name begins with a letter, and a number holds digits only",
-        )
+        # Together one piece: `orpheus-3b` is, which the parser explains as a whole.
+        self.tokens[-1] = Token(kind, text, start, word.end(), self.tokens[-1].first_on_line)
+        written = text + word[0]
+        message = f"`{written}` is neither a number nor a name"
+        label = "a name begins with a letter, and a number holds digits only"
+        meant = meant_number(written)
+        if meant is None:
+            says = "write the number in digits, or begin the name with a letter or `_`"
+            self._report("MS0118", start, word.end(), message, label, (says,))
+            return word.end()
+        self._report_fix("MS0118", start, word.end(), message, label, meant)
+        number, _, unit = meant.partition(" ")
+        self.tokens[-1] = Token(kind, number, start, end, self.tokens[-1].first_on_line)
+        if unit:
+            self._add(NAME, unit, end, word.end())
         return word.end()
 
     def _open_string(self, text: str, start: int) -> int:
@@ -209,15 +220,14 @@ class _Reader:
                 )
 
     def _foreign(self, text: str, start: int, end: int) -> None:
-        if text == ";":
-            self._report_fix("MS0112", start, end, "statements need no `;`", "drop it", "")
-            return
-        if text in _FOREIGN_MARKS:
-            says, meant = _FOREIGN_MARKS[text]
-            self._report_fix(
-                "MS0112", start, end, f"`{text}` is not a mark of this language", says, meant
-            )
-            self._add(NAME if meant.isalpha() else MARK, meant, start, end)
+        if text in FOREIGN_MARKS:
+            says, meant = FOREIGN_MARKS[text]
+            message = f"`{text}` is not a mark of this language"
+            if text == ";":
+                message = "statements need no `;`"
+            self._report_fix("MS0112", start, end, message, says, meant)
+            if meant:
+                self._add(NAME if meant.isalpha() else MARK, meant, start, end)
             return
         meant = '"' + text[1:-1].replace("\\", "\\\\").replace('"', '\\"') + '"'
         self._report_fix(
@@ -229,6 +239,20 @@ class _Reader:
             meant,
         )
         self._add(STRING, meant, start, end)
+
+    def _odd(self, piece: str, start: int) -> int:
+        if piece == "@":
+            if not self.line_is_empty:
+                return self._stray(start)
+            # The parser says what is wrong with a decorator and what it decorates.
+            self._add(MARK, piece, start, start + 1)
+            self.line_is_empty = False
+            return start + 1
+        finding, end = read_odd(self.source, piece, start)
+        if finding is not None and not (piece == "```" and self.is_fenced):
+            self._send(finding)
+        self.is_fenced = self.is_fenced or piece == "```"
+        return end
 
     def _comment(self, start: int, *, foreign: bool) -> int:
         end = self.source.text.find("\n", start)
@@ -249,21 +273,38 @@ class _Reader:
 
     def _stray(self, start: int) -> int:
         text = self.source.text
+        variable, end = read_variable(self.source, start)
+        if variable is not None:
+            self._send(variable)
+            self._add(INT, "0", start, end)
+            return end
         end = start + 1
         while end < len(text) and text[end] == text[start]:
             end += 1
         character = text[start]
         shown = f"`{character}`" if character.isprintable() else f"U+{ord(character):04X}"
         self._report(
-            "MS0105", start, end, f"{shown} is not a character of this language", "found here"
+            "MS0105",
+            start,
+            end,
+            f"{shown} is not a character of this language",
+            "found here",
+            ('remove it; names hold letters, digits and `_`, and text stands in `"…"`',),
         )
         return end
 
     def _report(
-        self, code: str, start: int, end: int, message: str, label: str, helps: tuple[str, ...] = ()
+        self,
+        code: str,
+        start: int,
+        end: int,
+        message: str,
+        label: str,
+        helps: tuple[str, ...] = (),
+        fix: Fix | None = None,
     ) -> None:
         primary = Label(span=self._span(start, end), text=label)
-        self._send(Diagnostic(code=code, message=message, primary=primary, helps=helps))
+        self._send(Diagnostic(code=code, message=message, primary=primary, helps=helps, fix=fix))
 
     def _send(self, diagnostic: Diagnostic) -> None:
         self.findings += 1
