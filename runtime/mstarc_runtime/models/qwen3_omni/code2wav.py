@@ -93,8 +93,11 @@ class Code2Wav(nn.Module):
         """The convolutions and what stands between them, in order."""
         modules: Any = (*self.upsample, *self.decoder)
         for module in modules:
+            if isinstance(module, Part):
+                yield module
+                continue
             parts: Any = module.block if isinstance(module, Block) else module
-            yield from parts if isinstance(parts, nn.ModuleList) else [parts]
+            yield from parts
 
     def _convolved(self, rows: Tensor, wanted: int) -> Tensor:
         """f32 samples of rows [B, F, C], `wanted` of them or a few more."""
