@@ -10,12 +10,13 @@ TFLOP/s, or the weights and what is attended at 4.3 TB/s, whichever is longer.
       mstarc compile specs/$model.mstar --sizes specs/random/$model.yaml --placement 1xH200 \\
           -o build/$model
     done
-    mstarc compile specs/pi05.mstar --sizes benchmarks/pi05_tf32.yaml --placement 1xH200 \\
-        -o build/pi05_tf32
+    for how in tf32 bf16x6; do mstarc compile specs/pi05.mstar --sizes benchmarks/pi05_$how.yaml \\
+      --placement 1xH200 -o build/pi05_$how; done
     mstarc compile benchmarks/bagel_apart_2gpu.yaml --sizes specs/random/bagel.yaml \\
         -o build/bagel_apart
     python benchmarks/gpu_models.py vjepa2_ac=build/vjepa2_ac --peer vjepa2   # Meta's checkout
-    python benchmarks/gpu_models.py pi05=build/pi05_tf32 pi05=build/pi05 bagel=build/bagel
+    python benchmarks/gpu_models.py pi05=build/pi05_tf32 pi05=build/pi05_bf16x6 pi05=build/pi05 \\
+        bagel=build/bagel
     python benchmarks/gpu_models.py bagel=build/bagel_apart --part draw       # on two GPUs
 """
 
@@ -27,6 +28,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -284,17 +286,25 @@ def pi05(served: Served, options: argparse.Namespace) -> None:
 
 
 def _compare_precisions(tower: torch.nn.Module) -> None:
-    """Prints how far the tower's rows in TF32 are from those in float32."""
+    """Prints how far the tower's rows are from those in float64, by what its products are."""
     assert isinstance(tower, VisionTower)
     context = StatelessContext(batch=1, device=torch.device("cuda", 0))
     px = torch.rand(1, 3, 3, 224, 224, device="cuda") * 2 - 1
-    before, dtype, rows = tower.allows_tf32, tower.out_dtype, {}
+    precision, dtype, rows = tower.precision, tower.out_dtype, {}
     tower.out_dtype = torch.float32
-    for tower.allows_tf32 in (False, True):
-        rows[tower.allows_tf32] = tower.encode(context, px)
-    tower.allows_tf32, tower.out_dtype = before, dtype
-    error = (rows[True] - rows[False]).norm() / rows[False].norm()
-    print(f"    vision tower in TF32 against float32: relative error {float(error):.1e}; {before=}")
+    for tower.precision in ("ieee", "bf16x6", "tf32"):
+        rows[tower.precision] = tower.encode(context, px)
+    exact = deepcopy(tower).double()
+    exact.precision, exact.out_dtype = "ieee", torch.float64
+    wanted = exact.encode(context, px)
+    tower.precision, tower.out_dtype = precision, dtype
+    for name, found in rows.items():
+        print(f"    tower, {name}: {_error(found, wanted):.1e} from float64", flush=True)
+    print(f"    tower, tf32: {_error(rows['tf32'], rows['ieee']):.1e} from ieee; this is {precision}")
+
+
+def _error(found: torch.Tensor, wanted: torch.Tensor) -> float:
+    return float((found - wanted).norm() / wanted.norm())
 
 
 def bagel(served: Served, options: argparse.Namespace) -> None:
@@ -374,9 +384,7 @@ def main() -> None:
     parser.add_argument("--part", choices=("draw", "understand", "all"), default="all")
     parser.add_argument("--profile", action="store_true", help="also say which kernels take long")
     parser.add_argument("--peer", type=Path, help="a checkout of facebookresearch/vjepa2")
-    parser.add_argument(
-        "--peer-dtypes", nargs="+", choices=("bfloat16", "float32"), default=["bfloat16", "float32"]
-    )
+    parser.add_argument("--peer-dtypes", nargs="+", default=["bfloat16", "float32"])
     options = parser.parse_args()
     print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}", flush=True)
     failed = False

@@ -18,7 +18,9 @@ from mstarc_runtime.layers.linear import Linear
 from mstarc_runtime.models.pi05.sizes import vision_sizes
 
 _EPS = 1e-6
-_PRECISIONS = ("ieee", "tf32")
+# What products of float32 are on a GPU: those, six of bfloat16 that say the same but for the last
+# bits, or some of fewer bits.
+_PRECISIONS = ("ieee", "bf16x6", "tf32")
 
 
 @contextmanager
@@ -45,6 +47,8 @@ class _Layer(nn.Module):
         self.norm2 = nn.LayerNorm(width, eps=_EPS, **kind)
         self.fc1 = Linear(width, inner, bias=True, **kind)
         self.fc2 = Linear(inner, width, bias=True, **kind)
+        # Weights in parts, made at the first call.
+        self._split: dict[Linear, Tensor] = {}
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, P, D] → [N, P, D]"""
@@ -57,10 +61,48 @@ class _Layer(nn.Module):
         inner = functional.gelu(self.fc1(self.norm2(x)), approximate="tanh")
         return x + self.fc2(inner)
 
+    def pass_rows(
+        self, x: Tensor, more: Tensor | None, images: int, precision: str
+    ) -> tuple[Tensor, Tensor]:
+        """Rows f32[R, D] and what comes to them, of such from the layer before; on a GPU."""
+        from mstarc_runtime.kernels import tower_rows
+
+        split = precision == "bf16x6"
+        x, rows = tower_rows.added_normed(x, more, *_of(self.norm1), eps=_EPS, split=split)
+        inside = "tf32x3" if split else "tf32"
+        rows = tower_rows.attend(
+            self._times(self.qkv, rows),
+            images=images,
+            heads=self._heads,
+            precision=inside,
+            split=split,
+        )
+        more = self._times(self.out, rows)
+        x, rows = tower_rows.added_normed(x, more, *_of(self.norm2), eps=_EPS, split=split)
+        rows = tower_rows.gelu(self._times(self.fc1, rows), split=split)
+        return x, self._times(self.fc2, rows)
+
+    def _times(self, matrix: Linear, rows: Tensor) -> Tensor:
+        """f32[R, N] of rows as a kernel has made them ready."""
+        if rows.dtype == torch.float32:
+            return matrix(rows)
+        split = self._split.get(matrix)
+        if split is None:
+            from mstarc_runtime.kernels.tower_rows import split_matrix
+
+            assert matrix.bias is not None
+            split = self._split[matrix] = split_matrix(matrix.weight, matrix.bias)
+        return torch.mm(rows, split.T, out_dtype=torch.float32)
+
+
+def _of(norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
+    return norm.weight, norm.bias
+
 
 class VisionTower(nn.Module):
-    """The node. `config`: vision_config, or the public sizes without it; `float32_matmul`: `ieee`,
-    or `tf32` for faster products of fewer bits on a GPU."""
+    """The node. `config`: vision_config, or the public sizes without it; `float32_matmul`: what
+    products of float32 are on a GPU, `ieee`, `bf16x6` (faster, with errors of float32's size) or
+    `tf32` (of fewer bits)."""
 
     def __init__(self, config: Mapping[str, Any], *, device: torch.device) -> None:
         super().__init__()
@@ -88,10 +130,8 @@ class VisionTower(nn.Module):
         self.out_dtype = torch.float32
         precision = config.get("float32_matmul", "ieee")
         if precision not in _PRECISIONS:
-            raise bad_config(
-                "float32_matmul", precision, " or ".join(f"`{p}`" for p in _PRECISIONS)
-            )
-        self.allows_tf32 = precision == "tf32"
+            raise bad_config("float32_matmul", precision, "`ieee`, `bf16x6` or `tf32`")
+        self.precision = precision
 
     by_shape = frozenset({"encode"})
 
@@ -108,16 +148,27 @@ class VisionTower(nn.Module):
 
     def encode(self, ctx: OpContext, px: Tensor) -> Tensor:
         """Rows [B, C * patches, D] of images `px` f32[B, C, 3, S, S] in -1 .. 1."""
-        images = px.flatten(0, 1).float()
+        images = px.flatten(0, 1).to(self.patches.dtype)
         parts = images.unflatten(3, (-1, self._patch)).unflatten(2, (-1, self._patch))
         # [N, 3, rows, high, columns, wide] → a row of numbers a patch.
         rows = parts.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
         x = functional.linear(rows, self.patches.flatten(1), self.patch_bias) + self.places.weight
-        with _products(tf32=self.allows_tf32):
-            for layer in self.layers:
-                x = layer(x)
+        with _products(tf32=self.precision == "tf32"):
+            if x.device.type == "cuda" and self.precision != "ieee":
+                x = self._by_kernels(x)
+            else:
+                for layer in self.layers:
+                    x = layer(x)
             seen: Tensor = self.project(self.norm(x)).to(self.out_dtype)
         return seen.view(*px.shape[:2], *seen.shape[1:]).flatten(1, 2)
+
+    def _by_kernels(self, x: Tensor) -> Tensor:
+        """Rows f32[N, P, D] behind all layers."""
+        rows, more = x.flatten(0, 1), None
+        for layer in self.layers:
+            assert isinstance(layer, _Layer)
+            rows, more = layer.pass_rows(rows, more, len(x), self.precision)
+        return (rows if more is None else rows + more).view(x.shape)
 
 
 _TOWER = "vision_tower.vision_model"

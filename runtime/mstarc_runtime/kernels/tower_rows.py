@@ -1,0 +1,219 @@
+"""Between the products of a tower of float32: residuals with norms, gates and attention.
+
+What a product takes is made ready by the kernel before it: rows f32[R, K] as they are, or, where
+products of bfloat16 add up to one of float32, split: bf16[R, 6 K + 16]. A number is the sum of
+three of bfloat16, of which all bits of its 24 are kept; six of the nine products of parts are kept,
+the smallest ones first, and those that are left out are below 2 ** -24 of the whole. The last
+columns stand for a bias, which is split alike.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+# Columns behind the parts: ones that take a bias.
+_TAIL = 16
+_PARTS = 6
+
+
+@triton.jit
+def _put(out, row, at, there, value, K, SPLIT: tl.constexpr):
+    """Writes numbers of rows as the product takes them."""
+    if SPLIT:
+        first = value.to(tl.bfloat16)
+        rest = value - first.to(tl.float32)
+        second = rest.to(tl.bfloat16)
+        third = (rest - second.to(tl.float32)).to(tl.bfloat16)
+        to = out + row * (6 * K + 16) + at
+        tl.store(to, third, mask=there)
+        tl.store(to + K, second, mask=there)
+        tl.store(to + 2 * K, first, mask=there)
+        tl.store(to + 3 * K, second, mask=there)
+        tl.store(to + 4 * K, first, mask=there)
+        tl.store(to + 5 * K, first, mask=there)
+    else:
+        tl.store(out + row * K + at, value, mask=there)
+
+
+@triton.jit
+def _put_ones(out, row, tail, there, K):
+    """Columns `tail` 0 .. 15 behind the parts: a one for each part of the bias."""
+    ones = tl.where(row * 0 + tail < 3, 1.0, 0.0).to(tl.bfloat16)
+    tl.store(out + row * (6 * K + 16) + 6 * K + tail, ones, mask=there)
+
+
+@triton.jit
+def _added_normed(
+    x, more, weight, bias, total, out, eps, K,
+    ADDS: tl.constexpr, SPLIT: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, BLOCK)
+    there = at < K
+    value = tl.load(x + row * K + at, mask=there, other=0.0)
+    if ADDS:
+        value += tl.load(more + row * K + at, mask=there, other=0.0)
+        tl.store(total + row * K + at, value, mask=there)
+    value = tl.where(there, value - tl.sum(value) / K, 0.0)
+    value *= tl.rsqrt(tl.sum(value * value) / K + eps)
+    value *= tl.load(weight + at, mask=there, other=0.0)
+    value += tl.load(bias + at, mask=there, other=0.0)
+    _put(out, row, at, there, value, K, SPLIT)
+    if SPLIT:
+        tail = tl.arange(0, 16)
+        _put_ones(out, row, tail, tail < 16, K)
+
+
+@triton.jit
+def _gelu(inner, out, K, SPLIT: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    there = at < K
+    g = tl.load(inner + row * K + at, mask=there, other=0.0)
+    # gelu(x) by tanh: x times the logistic function of twice what tanh is given.
+    act = g / (1.0 + tl.exp(-1.5957691216057308 * (g + 0.044715 * g * g * g)))
+    _put(out, row, at, there, act, K, SPLIT)
+    if SPLIT:
+        tail = tl.arange(0, 16)
+        _put_ones(out, row, tail, (tail < 16) & (tl.program_id(1) == 0), K)
+
+
+@triton.jit
+def _attend(
+    qkv, out, scale, K, rows,
+    D: tl.constexpr, WIDE: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+    PRECISION: tl.constexpr, SPLIT: tl.constexpr,
+):  # fmt: skip
+    """A block: some rows of one head of one image."""
+    row = tl.program_id(0) * M + tl.arange(0, M)
+    head = tl.program_id(1)
+    image = tl.program_id(2)
+    within = tl.arange(0, WIDE)
+    inside = within < D
+    base = qkv + image.to(tl.int64) * rows * 3 * K + head * D
+    is_row = (row < rows)[:, None]
+    q = tl.load(
+        base + row[:, None] * 3 * K + within[None, :], mask=is_row & inside[None, :], other=0.0
+    )
+    best = tl.full((M,), float("-inf"), dtype=tl.float32)
+    total = tl.zeros((M,), dtype=tl.float32)
+    seen = tl.zeros((M, WIDE), dtype=tl.float32)
+    for start in range(0, rows, N):
+        other = start + tl.arange(0, N)
+        there = other < rows
+        k = tl.load(
+            base + K + other[None, :] * 3 * K + within[:, None],
+            mask=there[None, :] & inside[:, None],
+            other=0.0,
+        )
+        scores = tl.dot(q, k, input_precision=PRECISION) * (scale * 1.4426950408889634)
+        scores = tl.where(there[None, :], scores, float("-inf"))
+        above = tl.maximum(best, tl.max(scores, axis=1))
+        weights = tl.exp2(scores - above[:, None])
+        fade = tl.exp2(best - above)
+        total = total * fade + tl.sum(weights, axis=1)
+        v = tl.load(
+            base + 2 * K + other[:, None] * 3 * K + within[None, :],
+            mask=there[:, None] & inside[None, :],
+            other=0.0,
+        )
+        seen = seen * fade[:, None] + tl.dot(weights, v, input_precision=PRECISION)
+        best = above
+    seen = seen / total[:, None]
+    number = image.to(tl.int64) * rows + row
+    at = head * D + within[None, :]
+    _put(out, number[:, None], at, is_row & inside[None, :], seen, K, SPLIT)
+    if SPLIT:
+        tail = tl.arange(0, 16)[None, :]
+        _put_ones(out, number[:, None], tail, is_row & (tail < 16) & (head == 0), K)
+
+
+def _operand(rows: int, width: int, device: torch.device, *, split: bool) -> Tensor:
+    if split:
+        count = _PARTS * width + _TAIL
+        return torch.empty((rows, count), dtype=torch.bfloat16, device=device)
+    return torch.empty((rows, width), dtype=torch.float32, device=device)
+
+
+def added_normed(
+    x: Tensor, more: Tensor | None, weight: Tensor, bias: Tensor, *, eps: float, split: bool
+) -> tuple[Tensor, Tensor]:
+    """`x` + `more` f32[R, K], and a layer's norm of it as a product takes it."""
+    rows, width = x.shape
+    assert x.is_contiguous() and (more is None or more.is_contiguous())
+    total = x if more is None else torch.empty_like(x)
+    out = _operand(rows, width, x.device, split=split)
+    block = triton.next_power_of_2(width)
+    _added_normed[(rows,)](
+        x,
+        x if more is None else more,
+        weight,
+        bias,
+        total,
+        out,
+        eps,
+        width,
+        ADDS=more is not None,
+        SPLIT=split,
+        BLOCK=block,
+        num_warps=4 if block <= 2048 else 8,
+    )
+    return total, out
+
+
+def gelu(inner: Tensor, *, split: bool) -> Tensor:
+    """`gelu(inner)` by tanh, of f32[R, K], as a product takes it."""
+    rows, width = inner.shape
+    assert inner.is_contiguous()
+    out = _operand(rows, width, inner.device, split=split)
+    block = min(1024, triton.next_power_of_2(width))
+    _gelu[(rows, triton.cdiv(width, block))](
+        inner, out, width, SPLIT=split, BLOCK=block, num_warps=4
+    )
+    return out
+
+
+def attend(qkv: Tensor, *, images: int, heads: int, precision: str, split: bool) -> Tensor:
+    """What rows of each image see of one another, as a product takes it; `qkv` f32[R, 3 K].
+
+    `precision` is that of the products inside: `tf32`, or `tf32x3` for all bits but the last ones.
+    """
+    count, width = qkv.shape[0], qkv.shape[1] // 3
+    assert qkv.is_contiguous()
+    rows, head_dim = count // images, width // heads
+    out = _operand(count, width, qkv.device, split=split)
+    tile = 64 if rows > 32 else 16
+    _attend[(triton.cdiv(rows, tile), heads, images)](
+        qkv,
+        out,
+        head_dim**-0.5,
+        width,
+        rows,
+        D=head_dim,
+        WIDE=max(16, triton.next_power_of_2(head_dim)),
+        M=tile,
+        N=tile,
+        PRECISION=precision,
+        SPLIT=split,
+        num_warps=4,
+        num_stages=2,
+    )
+    return out
+
+
+def split_matrix(weight: Tensor, bias: Tensor) -> Tensor:
+    """bf16[N, 6 K + 16] of `weight` f32[N, K] and `bias` f32[N], that split rows are multiplied
+    with."""
+    first, second, third = _parts(weight)
+    tail = torch.zeros(len(weight), _TAIL, dtype=torch.bfloat16, device=weight.device)
+    for column, part in enumerate(_parts(bias)):
+        tail[:, column] = part
+    return torch.cat((first, second, third, first, second, first, tail), dim=1)
+
+
+def _parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    first = x.bfloat16()
+    rest = x - first.float()
+    second = rest.bfloat16()
+    return first, second, (rest - second.float()).bfloat16()
