@@ -300,7 +300,7 @@ def _compare_precisions(tower: torch.nn.Module) -> None:
     tower.precision, tower.out_dtype = precision, dtype
     for name, found in rows.items():
         print(f"    tower, {name}: {_error(found, wanted):.1e} from float64", flush=True)
-    print(f"    tower, tf32: {_error(rows['tf32'], rows['ieee']):.1e} from ieee; this is {precision}")
+    print(f"    tower, tf32: {_error(rows['tf32'], rows['ieee']):.1e} from ieee")
 
 
 def _error(found: torch.Tensor, wanted: torch.Tensor) -> float:
