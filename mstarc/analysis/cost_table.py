@@ -22,7 +22,7 @@ from mstarc.analysis.op_costs import (
     seconds,
     tensor_sizes,
 )
-from mstarc.analysis.rates import expected_runs
+from mstarc.analysis.rates import ALL, Taken, expected_runs
 from mstarc.analysis.rings import ring_capacity
 from mstarc.analysis.sizes import bytes_of_type, kv_row_bytes
 from mstarc.analysis.traffic import EdgeCost, StreamCost, edges_of, streams_of
@@ -34,13 +34,14 @@ from mstarc.records import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """What requests look like: rows of a free size (a prompt's), values of options.
+    """What requests look like: rows of a free size (a prompt's), values of options, states.
 
     `batch` requests run together; None means as many as are admitted.
     """
 
     rows: int = DEFAULT_ROWS
     options: Mapping[str, float] = field(default_factory=dict)
+    taken: Taken = ALL
     batch: int | None = None
 
 
@@ -119,10 +120,12 @@ def cost_table(
     mix = mix or Mix()
     measured = measured or {}
     nodes = {node.name: node for node in program.nodes}
-    runs = expected_runs(program, mix.options)
+    runs = expected_runs(program, mix.options, mix.taken)
     paths = {machine.name: control_path(program, machine) for machine in program.machines}
     calls = _calls(program, nodes, runs, paths, mix)
-    lengths = expected_rows(program, limits.tokens, rows=mix.rows, options=mix.options)
+    lengths = expected_rows(
+        program, limits.tokens, rows=mix.rows, options=mix.options, taken=mix.taken
+    )
     most = mix.batch or batch_of(cluster.kind, limits)
     batches = tuple(sorted({min(1 << n, most) for n in range(most.bit_length() + 1)}))
     sizes = {name: tensor_sizes(node, most_tp or cluster.count) for name, node in nodes.items()}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 
 from mstarc.analysis.op_costs import find_op, rows_of
-from mstarc.analysis.rates import expected_bound, expected_runs
+from mstarc.analysis.rates import ALL, Taken, expected_bound, expected_runs
 from mstarc.ir.exprs import Const
 from mstarc.ir.graph import Call, Context, Loop, Node, Op, Program, Release, Run
 from mstarc.ir.walking import Body, blocks_of, statements_of
@@ -47,13 +47,14 @@ def expected_rows(
     *,
     rows: int = DEFAULT_ROWS,
     options: Mapping[str, float] | None = None,
+    taken: Taken = ALL,
 ) -> dict[tuple[str, str], float]:
     """Rows of each (node, context) of an expected request, never more than fit.
 
     Options count at their defaults, free sizes as `rows`, and both branches of a choice; a context
     that nothing but a fork fills is as long as the longest of its node.
     """
-    found = _written(program, rows, options or {})
+    found = _written(program, rows, options or {}, taken)
     result: dict[tuple[str, str], float] = {}
     for node in program.nodes:
         if node.engine != "kv_cache":
@@ -67,10 +68,10 @@ def expected_rows(
 
 
 def _written(
-    program: Program, rows: int, options: Mapping[str, float]
+    program: Program, rows: int, options: Mapping[str, float], taken: Taken = ALL
 ) -> dict[tuple[str, str], float]:
     """Rows of one context of each name that a request adds between releases, as expected."""
-    runs = expected_runs(program, options)
+    runs = expected_runs(program, options, taken)
     nodes = {node.name: node for node in program.nodes}
     walks = {walk.name: walk for walk in program.walks}
     found: dict[tuple[str, str], dict[str, float]] = {}

@@ -6,6 +6,7 @@ and size nothing that must hold.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import field
 
 from mstarc.ir.exprs import Binary, Const, Expr, LetRef, Option, Unary
 from mstarc.ir.graph import (
@@ -23,24 +24,47 @@ from mstarc.ir.graph import (
     Walk,
     When,
 )
+from mstarc.records import dataclass
 
 # What counts for a bound that is no literal and no option.
 UNKNOWN_BOUND = 16.0
 
 
-def expected_runs(program: Program, options: Mapping[str, float] | None = None) -> dict[str, float]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """How often a request is in each (machine, state), and has parts of each kind.
+
+    Without one of them every state is taken once, and each kind of part is there once.
+    """
+
+    states: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+    def of_state(self, machine: str, state: str) -> float:
+        return self.states.get((machine, state), 0.0) if self.states else 1.0
+
+    def of_part(self, kind: str) -> float:
+        return self.parts.get(kind, 0.0) if self.parts else 1.0
+
+
+ALL = Taken()
+
+
+def expected_runs(
+    program: Program, options: Mapping[str, float] | None = None, taken: Taken = ALL
+) -> dict[str, float]:
     """Runs a request of every call, run, loop pass and chunk, by site.
 
     `options` go before the defaults of the spec.
     """
-    counter = _Counter(program, options or {})
+    counter = _Counter(program, options or {}, taken)
     # Streams lead from machine to machine: twice through covers any order, and cycles end.
     for _ in range(2):
         counter.runs.clear()
         counter.sent.clear()
         for machine in program.machines:
             for state in machine.states:
-                counter.body(state.body, 1.0)
+                counter.body(state.body, taken.of_state(machine.name, state.name))
         counter.items = dict(counter.sent)
     return counter.runs
 
@@ -58,7 +82,8 @@ def new_items(policy: Policy) -> int:
 
 
 class _Counter:
-    def __init__(self, program: Program, options: Mapping[str, float]) -> None:
+    def __init__(self, program: Program, options: Mapping[str, float], taken: Taken = ALL) -> None:
+        self.taken = taken
         self.walks: Mapping[str, Walk] = {walk.name: walk for walk in program.walks}
         self.streams = {stream.name: stream for stream in program.streams}
         self.defaults = {
@@ -109,7 +134,7 @@ class _Counter:
                     self.body(branch, times)
             case Match(arms=arms):
                 for arm in arms:
-                    self.body(arm.body, times)
+                    self.body(arm.body, times * self.taken.of_part(arm.kind))
             case _:
                 pass
 

@@ -1,13 +1,20 @@
-"""Kinds of requests → the one expected request that costs are estimated for."""
+"""Kinds of requests → the one expected request that costs are estimated for.
 
-from collections.abc import Mapping, Sequence
+Which machines run, and in which states, is what each kind's outputs, parts and options decide.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from mstarc.analysis.cost_table import Mix
 from mstarc.analysis.lengths import DEFAULT_ROWS
+from mstarc.analysis.rates import Taken
 from mstarc.deployment.mix import RequestKind
 from mstarc.ir.exprs import Option
-from mstarc.ir.graph import Loop, Program
-from mstarc.ir.walking import bodies_of, statements_of
+from mstarc.ir.graph import ForParts, Loop, Program
+from mstarc.ir.interpret.evaluate import Evaluator, Scope
+from mstarc.ir.interpret.request import Part, Request
+from mstarc.ir.walking import all_statements, bodies_of, statements_of
 
 
 def mix_of(program: Program, kinds: Sequence[RequestKind]) -> Mix:
@@ -26,7 +33,47 @@ def mix_of(program: Program, kinds: Sequence[RequestKind]) -> Mix:
         mean = sum(weight * value for weight, value in zip(weights, values, strict=True))
         if mean != default:
             options[name] = mean
-    return Mix(rows=max(1, round(rows)), options=options)
+    states: dict[tuple[str, str], float] = {}
+    parts: dict[str, float] = {}
+    for weight, kind in zip(weights, kinds, strict=True):
+        for taken in _taken_states(program, kind):
+            states[taken] = states.get(taken, 0.0) + weight
+        for name, count in kind.parts.items():
+            parts[name] = parts.get(name, 0.0) + weight * count
+    known = all(kind.parts for kind in kinds)
+    return Mix(
+        rows=max(1, round(rows)),
+        options=options,
+        taken=Taken(states=states, parts=parts if known else {}),
+    )
+
+
+def _taken_states(program: Program, kind: RequestKind) -> Iterator[tuple[str, str]]:
+    """Each (machine, state) that a request of the kind is in."""
+    over = {s.over for s in all_statements(program) if isinstance(s, ForParts)}
+    inputs: dict[str, Any] = {}
+    for given in program.inputs:
+        if given.name in over:
+            counts = kind.parts.items()
+            inputs[given.name] = tuple(
+                Part(kind=name, value=None) for name, count in counts for _ in range(count)
+            )
+        elif not given.optional:
+            inputs[given.name] = True
+    wants = frozenset(kind.wants or [output.name for output in program.outputs])
+    evaluator = Evaluator(program, Request(inputs=inputs, options=dict(kind.options), wants=wants))
+    for machine in program.machines:
+        if machine.condition is not None and not evaluator.evaluate(machine.condition, Scope()):
+            continue
+        states = {state.name: state for state in machine.states}
+        name: str | None = machine.states[0].name
+        seen: set[str] = set()
+        while name in states and name not in seen:
+            seen.add(name)
+            yield machine.name, name
+            go = states[name].next
+            holds = go.condition is None or evaluator.evaluate(go.condition, Scope())
+            name = go.target if holds else go.otherwise
 
 
 def _value(kind: RequestKind, option: str, default: float, bounds: Mapping[str, str]) -> float:
