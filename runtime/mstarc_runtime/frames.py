@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mstarc_runtime.engine.dtypes import dtype_name, torch_dtype
@@ -38,11 +39,19 @@ def tensor_frame(tensor: Tensor) -> bytes:
     return bits.numpy().tobytes()
 
 
+def lent_frame(host: Tensor) -> memoryview:
+    """The memory of a tensor of the host which nobody else has from now on, as a frame."""
+    bits = host.view(torch.int16) if host.dtype == torch.bfloat16 else host
+    array: NDArray[Any] = bits.contiguous().numpy()
+    return array.data.cast("B")
+
+
 def tensor_of(frame: Frame, dtype: str, dims: Sequence[int]) -> Tensor:
-    """The tensor whose bytes a frame holds, a copy."""
+    """The tensor whose bytes a frame holds: a copy, but of memory that was lent."""
     if not len(frame):
         return torch.zeros(tuple(dims), dtype=torch_dtype(dtype))
-    raw = torch.frombuffer(bytearray(frame), dtype=torch.uint8)
+    is_lent = isinstance(frame, memoryview) and not frame.readonly
+    raw = torch.frombuffer(frame if is_lent else bytearray(frame), dtype=torch.uint8)
     return raw.view(torch_dtype(dtype)).view(tuple(dims))
 
 

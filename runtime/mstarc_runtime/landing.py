@@ -26,7 +26,7 @@ from mstarc_runtime.engine.effects import (
     SentPacked,
 )
 from mstarc_runtime.engine.job import Job
-from mstarc_runtime.frames import pack_value, tensor_frame
+from mstarc_runtime.frames import Frame, lent_frame, pack_value, tensor_frame
 from mstarc_runtime.messages import HostOutput, OutputPart, StepOutput
 from mstarc_runtime.plan_steps import Again, DeviceStep
 from mstarc_runtime.scheduler import Group
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 Flags = NDArray[np.bool_]
 
+# Bytes from which on a value leaves as the memory that it was copied to, and not as a copy of that.
+_LARGE = 1 << 20
+
 
 class Landed(Protocol):
     """What has come back of a step: its batch, or one of the passes of a stretch."""
@@ -51,6 +54,8 @@ class Landed(Protocol):
     def slot_list(self) -> list[int]: ...
 
     def on_host(self, value: Tensor) -> Tensor: ...
+
+    def lend(self) -> None: ...
 
     def output_frames(self) -> list[bytes]: ...
 
@@ -117,7 +122,7 @@ class Landing:
         if ran is not None and ran.all():
             ran = None
         parts: list[OutputPart] = []
-        frames: list[bytes] = []
+        frames: list[Frame] = []
         for effect in batch.leaving:
             match effect:
                 case Sent():
@@ -140,6 +145,8 @@ class Landing:
                 case _:
                     assert_never(effect)
         if parts:
+            if any(isinstance(frame, memoryview) for frame in frames):
+                batch.lend()
             self._worker.mailbox.send(CONDUCTOR, self._message(parts), frames)
 
     def _with_read(self, batch: Landed, part: OutputPart) -> OutputPart:
@@ -225,8 +232,10 @@ def _rows(
     return rows if ran is None else rows & ran
 
 
-def _frame(value: Tensor, size: int) -> bytes:
+def _frame(effect: Emitted, value: Tensor, size: int) -> Frame:
     rows = value if value.shape[0] == size else value[:size]
+    if effect.value.device.type == "cuda" and rows.nbytes >= _LARGE:
+        return lent_frame(rows)
     if rows.dtype == torch.int64 and rows.device.type == "cpu":
         array: NDArray[Any] = rows.numpy()
         return array.tobytes()
@@ -245,12 +254,12 @@ def _part(effect: Emitted, slots: list[int]) -> OutputPart:
 
 def _emitted(
     effect: Emitted, value: Tensor, slots: Slots, rows: NDArray[np.bool_] | None
-) -> tuple[OutputPart | None, bytes]:
+) -> tuple[OutputPart | None, Frame]:
     if effect.counts is not None:
         assert rows is None, "packed values are emitted whole"
-        return _part(effect, slots.tolist()), tensor_frame(value)
+        return _part(effect, slots.tolist()), _frame(effect, value, value.shape[0])
     if rows is None or rows.all():
-        return _part(effect, slots.tolist()), _frame(value, slots.size)
+        return _part(effect, slots.tolist()), _frame(effect, value, slots.size)
     if not rows.any():
         return None, b""
     chosen = value[: slots.size][torch.from_numpy(rows)]

@@ -7,7 +7,7 @@ their arguments gets a column of `flags`. The worker reads all flags back at onc
 effects; when every flag is as `expected` it need not look at any single row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mstarc_runtime.engine.context import StepContext
     from mstarc_runtime.engine.options import OptionTable
     from mstarc_runtime.engine.storage import Values
-    from mstarc_runtime.kvcache.mirror import FixedMirror
+    from mstarc_runtime.kvcache.mirror import FixedMirror, MovingFixed, MovingRows
     from mstarc_runtime.streaming.ring import Ring
 
 
@@ -64,6 +64,8 @@ class StepBatch(BatchValues):
         # For how many passes it is made ready, and its calls of one row a request.
         self.passes = 1
         self.step_contexts: dict[tuple[str, str, int], StepContext | FixedMirror] = {}
+        # Contexts that each pass of a stretch empties and fills again: they stay where they are.
+        self.renewed: set[tuple[str, str]] = set()
         self.allowed = torch.zeros(bucket, dtype=torch.bool, device=device)
         self.flags = torch.zeros((bucket, COLUMNS), dtype=torch.bool, device=device)
         self.effects: list[Effect] = []
@@ -99,6 +101,9 @@ class StepBatch(BatchValues):
             loop: torch.zeros(bucket, dtype=torch.int64, device=device) for loop in step.passes
         }
         self._presence: dict[str, Tensor] = {}
+        # Of streams that a pass pulls from: which item is next, and how many are there.
+        self._pulls: dict[str, tuple[Tensor, Tensor]] = {}
+        self._asked_pulls: set[str] = set()
         self._lengths: dict[str, int] = {}
         self._all_allowed = 0
         self.expected = b""
@@ -149,6 +154,11 @@ class StepBatch(BatchValues):
 
     def set_pulled(self, ring: "Ring", pulled: list[Chunk | None]) -> None:
         """The item that each row pulls from a stream, or none."""
+        if self.log is not None:
+            first = np.array([0 if chunk is None else chunk.offset for chunk in pulled])
+            there = np.array([chunk is not None for chunk in pulled])
+            self.pull_from(ring, first, first + there)
+            return
         nothing = Chunk(offset=0, context=0, fresh=1)
         self.set_chunks(ring, [nothing if chunk is None else chunk for chunk in pulled])
         there = self._presence.get(ring.name)
@@ -156,6 +166,25 @@ class StepBatch(BatchValues):
             there = torch.zeros(self.bucket, dtype=torch.bool, device=self.device)
             self._presence[ring.name] = there
         self._upload(there[: self.size], np.array([chunk is not None for chunk in pulled]))
+
+    def pull_from(self, ring: "Ring", first: NDArray[np.int64], sent: NDArray[np.int64]) -> None:
+        """Each pass pulls an item, row i its item `first[i]` in the first one, of `sent[i]`."""
+        made = self._pulls.get(ring.name)
+        if made is None:
+            made = (torch.zeros_like(self.device_slots), torch.zeros_like(self.device_slots))
+            self._pulls[ring.name] = made
+        elif ring.name not in self._asked_pulls:
+            return
+        self._upload(made[0][: self.size], first)
+        self.pull_up_to(ring, sent)
+
+    def pull_up_to(self, ring: "Ring", sent: NDArray[np.int64]) -> None:
+        """The passes behind those under way pull on, of `sent[i]` items of row i."""
+        self._upload(self._pulls[ring.name][1][: self.size], sent)
+
+    def asks_for(self, ring: "Ring") -> bool:
+        """Whether what the step pulls from a stream is of use to it."""
+        return ring.name in self._asked_pulls or ring.name not in self._pulls
 
     def set_chunks(self, ring: "Ring", chunks: list[Chunk]) -> None:
         """What this run reads of a stream: one chunk a row."""
@@ -179,8 +208,7 @@ class StepBatch(BatchValues):
     def begin(self) -> None:
         """Forgets the effects of the run before, for one that notes them anew."""
         self.effects.clear()
-        self._copies.clear()
-        self._views = None
+        self.lend()
         self._masks.clear()
         self._columns.clear()
         self._pattern = self._no_masks()
@@ -283,20 +311,38 @@ class StepBatch(BatchValues):
 
     def ring_index(self, ring: "Ring") -> Tensor:
         """Where the rows' chunks stand in the ring: i64[bucket, k]."""
+        pulled = self._pulls.get(ring.name)
+        if pulled is not None:
+            self._asked_pulls.add(ring.name)
+            return (pulled[0] % ring.capacity)[:, None]
         length = self._lengths[ring.name]
         assert length >= 0, f"step {self.step.name} reads chunks of several lengths as one"
         return self._indices[(ring.name, length)]
 
     def ring_presence(self, ring: "Ring") -> Tensor:
         """For which rows the stream has an item that the step pulls: bool[bucket]."""
-        return self._presence[ring.name]
+        pulled = self._pulls.get(ring.name)
+        return self._presence[ring.name] if pulled is None else pulled[0] < pulled[1]
 
     # Behind a run
 
     def next_pass(self) -> None:
-        """On the device: every loop that the step asks about is in its next pass."""
+        """On the device: every loop that the step asks about is in its next pass, which pulls the
+        next items."""
         for numbers in self._passes.values():
             numbers.add_(1)
+        for stream in sorted(self._asked_pulls):
+            self._pulls[stream][0].add_(1)
+
+    def moving(self) -> "Iterator[tuple[MovingRows | MovingFixed, int]]":
+        """What changes on the device behind a pass, and by how many calls it moves on.
+
+        Calls on a context that is renewed share their slots, so the first stands for all.
+        """
+        for (node, context, ordinal), made in self.step_contexts.items():
+            is_renewed = (node, context) in self.renewed
+            if made.moving is not None and not (is_renewed and ordinal):
+                yield made.moving, 0 if is_renewed else 1
 
     def flags_are_expected(self) -> bool:
         """Whether every row goes on, sends all that it may, and ends no chunk."""
@@ -332,6 +378,11 @@ class StepBatch(BatchValues):
     def on_host(self, value: Tensor) -> Tensor:
         """An effect's value once it has come: [as on the device], to be copied before the next."""
         return value if self._is_host else self._copies[id(value)]
+
+    def lend(self) -> None:
+        """Leaves what `on_host` gave to who has it: the next copies go elsewhere."""
+        self._copies.clear()
+        self._views = None
 
     def output_frames(self) -> list[bytes]:
         """The bytes of every emitted value's rows, in order. What is not packed."""

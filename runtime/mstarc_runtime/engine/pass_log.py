@@ -9,7 +9,7 @@ ends with it too.
 The log has two halves: while the passes of one stretch are read, those of the next are under way.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,10 @@ from torch import Tensor
 
 from mstarc_runtime.engine.effects import Effect, Emitted, Sent, SentPacked
 from mstarc_runtime.engine.flag_columns import COLUMNS, MORE, RAN
-from mstarc_runtime.kvcache.mirror import FixedMirror, MovingFixed, MovingRows
+from mstarc_runtime.kvcache.mirror import MovingFixed, MovingRows
 
 if TYPE_CHECKING:
     from mstarc_runtime.engine.batch import StepBatch
-    from mstarc_runtime.engine.context import StepContext
 
 HALVES = 2
 # Of a captured body, at most, itself included.
@@ -80,9 +79,9 @@ class PassLog:
         self.alive[size:].fill_(False)
         self._turn_half()
 
-    def go_on(self, contexts: Iterable["StepContext | FixedMirror"]) -> None:
+    def go_on(self, batch: "StepBatch") -> None:
         """Those rows take part that the passes before, which nobody has read yet, have left."""
-        for rows in _moving(contexts):
+        for rows, _ in batch.moving():
             self._move(None, rows, 0)
         self._turn_half()
 
@@ -106,9 +105,9 @@ class PassLog:
             padding_slot=batch.padding_slot,
             tested=self._tested,
         )
-        moving: list[MovingRows | MovingFixed | None] = [*_moving(batch.step_contexts.values())]
-        for rows in moving or [None]:
-            self._move(end, rows, 1)
+        moving: list[tuple[MovingRows | MovingFixed | None, int]] = [*batch.moving()]
+        for rows, calls in moving or [(None, 0)]:
+            self._move(end, rows, calls)
             end = None
 
     def _move(self, end: "PassEnd | None", rows: MovingRows | MovingFixed | None, by: int) -> None:
@@ -195,6 +194,9 @@ class PassesRead:
         """An effect's value of the pass that it stands for."""
         return self.values[id(value)][self.at]
 
+    def lend(self) -> None:
+        """Leaves it to who has it; it is nobody else's anyway."""
+
     def output_frames(self) -> list[bytes]:
         """The bytes of every emitted value's rows, pass by pass."""
         emitted = [effect.value for effect in self.leaving if type(effect) is Emitted]
@@ -217,10 +219,6 @@ def as_array(rows: Tensor) -> NDArray[Any]:
 def _rows(most: int) -> int:
     """Rows of the log: two stretches, and the runs that warm up before a capture."""
     return max(HALVES * most, most + _WARM_UPS)
-
-
-def _moving(contexts: "Iterable[StepContext | FixedMirror]") -> list[MovingRows | MovingFixed]:
-    return [rows for context in contexts if (rows := context.moving) is not None]
 
 
 def _values_of(effects: Sequence[Effect]) -> list[Tensor]:
