@@ -159,6 +159,23 @@ def choose_experts(
 
 
 @triton.jit
+def _block_of(
+    expert, matrices, shared, size, wide, apart, shift, shared_wide, shared_apart,
+    EXPERTS: tl.constexpr, PIECES: tl.constexpr,
+):  # fmt: skip
+    """(matrix, how far apart its rows, how far its second half) of an expert or, behind them, of a
+    piece of the block that every row takes: `size` numbers an expert, `shift` a piece."""
+    matrix = matrices + expert.to(tl.int64) * size
+    width, half = expert * 0 + wide, expert * 0 + apart
+    if PIECES > 0:  # noqa: SIM102 - the one is known when this is compiled
+        if expert >= EXPERTS:
+            matrix = shared + (expert - EXPERTS).to(tl.int64) * shift
+            width = expert * 0 + shared_wide
+            half = expert * 0 + shared_apart
+    return matrix, width, half
+
+
+@triton.jit
 def enter_one(
     h,
     squares,
@@ -185,12 +202,10 @@ def enter_one(
     allow_next(CHAINED)
     wait_for_previous(CHAINED)
     expert = tl.load(ids + slot)
-    matrix = gate_up + expert.to(tl.int64) * (2 * INNER * W)
-    apart = expert * 0 + INNER * W
-    if PIECES > 0:  # noqa: SIM102 - the one is known when this is compiled
-        if expert >= EXPERTS:
-            matrix = shared + (expert - EXPERTS).to(tl.int64) * (INNER * W)
-            apart = expert * 0 + PIECES * INNER * W
+    matrix, _, apart = _block_of(
+        expert, gate_up, shared, 2 * INNER * W, W, INNER * W, INNER * W, W,
+        PIECES * INNER * W, EXPERTS, PIECES,
+    )  # fmt: skip
     at = matrix + rows[:, None] * W + columns[None, :]
     gates = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     ups = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
@@ -295,12 +310,10 @@ def enter_few(
         expert = tl.load(wanted + 1 + number)
         place = tl.load(places + expert * WIDTH + batch)
         has = place >= 0
-        matrix = gate_up + expert.to(tl.int64) * (2 * INNER * W)
-        apart = expert * 0 + INNER * W
-        if PIECES > 0:  # noqa: SIM102 - the one is known when this is compiled
-            if expert >= EXPERTS:
-                matrix = shared + (expert - EXPERTS).to(tl.int64) * (INNER * W)
-                apart = expert * 0 + PIECES * INNER * W
+        matrix, _, apart = _block_of(
+            expert, gate_up, shared, 2 * INNER * W, W, INNER * W, INNER * W, W,
+            PIECES * INNER * W, EXPERTS, PIECES,
+        )  # fmt: skip
         a_at = matrix + rows[:, None] * W + columns[None, :]
         x_at = h + batch[None, :] * W + columns[:, None]
         gates = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
@@ -358,12 +371,9 @@ def leave_few(
         expert = tl.load(wanted + 1 + number)
         place = tl.load(places + expert * WIDTH + batch)
         has = place >= 0
-        matrix = down + expert.to(tl.int64) * (W * INNER)
-        across = expert * 0 + INNER
-        if PIECES > 0:  # noqa: SIM102 - the one is known when this is compiled
-            if expert >= EXPERTS:
-                matrix = shared + (expert - EXPERTS).to(tl.int64) * INNER
-                across = expert * 0 + PIECES * INNER
+        matrix, across, _ = _block_of(
+            expert, down, shared, W * INNER, INNER, 0, INNER, PIECES * INNER, 0, EXPERTS, PIECES,
+        )  # fmt: skip
         a_at = matrix + rows[:, None] * across + columns[None, :]
         x_at = act + (batch * SLOTS + place)[None, :] * INNER + columns[:, None]
         sums = tl.zeros((ROWS, WIDTH), dtype=tl.float32)

@@ -1,38 +1,48 @@
 """Leaves the first `top_k` logits of each row and sets all others to -inf, without sorting them.
 
-A block a row looks for the key of the last one by halving, as `layers.sampler` counts: ids of equal
-keys by their order. A row whose request has no `top_k` costs a launch and nothing else.
+A block a row counts how many logits each upper half of a key has, then each lower half beneath the
+one in which the last of the first lies, as `layers.sampler` counts: ids of equal keys by their
+order. So it reads its logits four times, whatever they are. A row whose request has no `top_k`
+costs a launch and nothing else.
 """
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
-from mstarc_runtime.kernels.sampling import KEYS, MOST
+from mstarc_runtime.kernels.keys import (
+    HALF_BITS,
+    HALVES,
+    KEYS,
+    MOST,
+    forget_counts,
+    half_reached,
+    scaled_logits,
+)
 from mstarc_runtime.layers.sampler import LAST_KEY
 
 LAST = tl.constexpr(LAST_KEY)
 
 
 @triton.jit
-def _scaled(
-    logits, seen, first, penalty, divisor, V, PART: tl.constexpr, PENALISED: tl.constexpr
+def _keys(
+    logits, seen, first, penalty, temperature, most, V,
+    PART: tl.constexpr, PENALISED: tl.constexpr,
 ):  # fmt: skip
+    """(key, id) of a part; behind the last id stands the last key."""
     ids = first + tl.arange(0, PART)
-    values = tl.load(logits + ids, mask=ids < V, other=float("-inf"))
-    if PENALISED:
-        known = tl.load(seen + ids, mask=ids < V, other=0)
-        changed = tl.where(values > 0, tl.math.div_rn(values, penalty), values * penalty)
-        values = tl.where(known != 0, changed, values)
-    return tl.math.div_rn(values, divisor), ids
+    scaled = scaled_logits(logits, seen, ids, ids < V, penalty, temperature, PENALISED)
+    return tl.minimum((most - scaled) * KEYS, MOST).to(tl.int32), ids
 
 
 @triton.jit
 def rank_row(
-    logits, seen, settings, ranks, slots, V,
+    logits, seen, settings, ranks, slots, counts, V,
     PART: tl.constexpr, COUNT: tl.constexpr, PENALISED: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
+    """`counts` i32[B, 2, HALVES] are zeros, before and afterwards."""
     row = tl.program_id(0).to(tl.int64)
     allow_next(CHAINED)
     wait_for_previous(CHAINED)
@@ -43,62 +53,73 @@ def rank_row(
         own = logits + row * V
         known = seen + slot * V
         penalty = tl.load(settings + 2 * COUNT + slot)
+        upper_halves = counts + row * 2 * HALVES
+        lower_halves = upper_halves + HALVES
         most = tl.full((), float("-inf"), tl.float32)
         for first in range(0, V, PART):
-            scaled, ids = _scaled(own, known, first, penalty, temperature, V, PART, PENALISED)
+            ids = first + tl.arange(0, PART)
+            scaled = scaled_logits(own, known, ids, ids < V, penalty, temperature, PENALISED)
             most = tl.maximum(most, tl.max(scaled, axis=0))
-        low = wanted * 0 - 1
-        high = wanted * 0 + LAST
-        while high - low > 1:
-            middle = (low + high) // 2
-            reached = wanted * 0
-            for first in range(0, V, PART):
-                scaled, ids = _scaled(own, known, first, penalty, temperature, V, PART, PENALISED)
-                key = tl.minimum((most - scaled) * KEYS, MOST).to(tl.int32)
-                reached += tl.sum(((key <= middle) & (ids < V)).to(tl.int32), axis=0)
-            is_enough = reached >= wanted
-            high = tl.where(is_enough, middle, high)
-            low = tl.where(is_enough, low, middle)
-        before = wanted * 0
+        # Those of the last key are not counted: most logits that are not allowed have it, and what
+        # the others do not reach lies there.
         for first in range(0, V, PART):
-            scaled, ids = _scaled(own, known, first, penalty, temperature, V, PART, PENALISED)
-            key = tl.minimum((most - scaled) * KEYS, MOST).to(tl.int32)
-            before += tl.sum(((key < high) & (ids < V)).to(tl.int32), axis=0)
+            key, ids = _keys(own, known, first, penalty, temperature, most, V, PART, PENALISED)
+            to = upper_halves + (key >> HALF_BITS)
+            tl.atomic_add(to, 1, mask=key < LAST, sem="relaxed")
+        tl.debug_barrier()
+        upper, before = half_reached(upper_halves, wanted * 0, wanted, ".cg")
+        for first in range(0, V, PART):
+            key, ids = _keys(own, known, first, penalty, temperature, most, V, PART, PENALISED)
+            is_there = (key < LAST) & ((key >> HALF_BITS) == upper)
+            to = lower_halves + (key & (HALVES - 1))
+            tl.atomic_add(to, 1, mask=is_there, sem="relaxed")
+        tl.debug_barrier()
+        lower, before = half_reached(lower_halves, before, wanted, ".cg")
+        last_key = (upper << HALF_BITS) + lower
         left = wanted - before
         for first in range(0, V, PART):
-            scaled, ids = _scaled(own, known, first, penalty, temperature, V, PART, PENALISED)
-            key = tl.minimum((most - scaled) * KEYS, MOST).to(tl.int32)
-            equal = ((key == high) & (ids < V)).to(tl.int32)
+            key, ids = _keys(own, known, first, penalty, temperature, most, V, PART, PENALISED)
+            equal = ((key == last_key) & (ids < V)).to(tl.int32)
             order = tl.cumsum(equal, axis=0)
-            is_out = (key > high) | ((equal == 1) & (order > left))
+            is_out = (key > last_key) | ((equal == 1) & (order > left))
             tl.store(own + ids, float("-inf"), mask=is_out & (ids < V))
             left -= tl.sum(equal, axis=0)
+        tl.debug_barrier()
+        forget_counts(upper_halves)
 
 
-def keep_first(
-    logits: Tensor,
-    *,
-    settings: Tensor,
-    ranks: Tensor,
-    slots: Tensor,
-    seen: Tensor | None,
-    chained: bool,
-) -> None:
-    """Changes `logits` f32[B, V]. `settings` f32[3, slots] and `seen` as `sampling.Draw` takes
-    them; `ranks` i64[slots] are the `top_k`, 0 for none; `slots` i64[B]."""
-    batch, vocab = logits.shape
-    assert settings.is_contiguous()
-    rank_row[(batch,)](
-        logits,
-        logits if seen is None else seen,
-        settings,
-        ranks,
-        slots,
-        vocab,
-        PART=min(16384, triton.next_power_of_2(vocab)),
-        COUNT=settings.shape[1],
-        PENALISED=seen is not None,
-        CHAINED=chained,
-        num_warps=32,
-        launch_pdl=chained,
-    )
+class Ranking:
+    """The launch for one number of rows. Its buffer is its own: calls may not overlap."""
+
+    def __init__(self, *, batch: int, chained: bool, device: torch.device) -> None:
+        self.chained = chained
+        self.counts = torch.zeros(batch, 2, HALVES.value, dtype=torch.int32, device=device)
+
+    def __call__(
+        self,
+        logits: Tensor,
+        *,
+        settings: Tensor,
+        ranks: Tensor,
+        slots: Tensor,
+        seen: Tensor | None,
+    ) -> None:
+        """Changes `logits` f32[B, V]. `settings` f32[3, slots] and `seen` as `sampling.Draw` takes
+        them; `ranks` i64[slots] are the `top_k`, 0 for none; `slots` i64[B]."""
+        batch, vocab = logits.shape
+        assert settings.is_contiguous()
+        rank_row[(batch,)](
+            logits,
+            logits if seen is None else seen,
+            settings,
+            ranks,
+            slots,
+            self.counts,
+            vocab,
+            PART=min(8192, triton.next_power_of_2(vocab)),
+            COUNT=settings.shape[1],
+            PENALISED=seen is not None,
+            CHAINED=self.chained,
+            num_warps=32,
+            launch_pdl=self.chained,
+        )

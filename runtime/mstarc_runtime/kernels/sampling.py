@@ -9,6 +9,10 @@ nothing.
     draw        the candidates, a block each
     decide      mass above each candidate in each part; the last block of a row takes the first
                 candidate within the nucleus or, where none is, draws from it alone
+
+Where `top_p` is small that happens often, and the nucleus's last key must be found. Its upper and
+its lower half are then counted out beside the passes above, by all blocks: `masses` adds up what
+each upper half weighs, a block of `draw` sees which one it is, `decide` adds up its lower halves.
 """
 
 import torch
@@ -17,48 +21,23 @@ import triton.language as tl
 from torch import Tensor
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
-from mstarc_runtime.layers.sampler import (
-    CANDIDATES,
-    CUBIC,
-    KEYS_A_LOGIT,
-    LAST_KEY,
-    MASS_BITS,
-    mass_tables,
+from mstarc_runtime.kernels.keys import (
+    HALF_BITS,
+    HALVES,
+    TRIES,
+    add_halves,
+    forget_counts,
+    half_reached,
+    scaled_logits,
+    uniform_number,
+    weighed,
 )
+from mstarc_runtime.layers.sampler import CANDIDATES, mass_tables
 
 PART = 2048
-TRIES = tl.constexpr(CANDIDATES)
-KEYS = tl.constexpr(float(KEYS_A_LOGIT))
-MOST = tl.constexpr(float(LAST_KEY))
-BITS = tl.constexpr(MASS_BITS)
-UNIT = tl.constexpr(1 << MASS_BITS)
-CUBED = tl.constexpr(CUBIC)
-
-
-@triton.jit
-def _mix(x):
-    """`layers.counter_hash.mix`, on u64."""
-    x = x + 0x9E3779B97F4A7C15
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EB
-    return x ^ (x >> 31)
-
-
-@triton.jit
-def _uniform(seed, stream, counter):
-    """`layers.counter_hash.uniform`, as f64."""
-    x = _mix(_mix(seed.to(tl.uint64)) + tl.full((), stream, tl.uint64))
-    x = _mix(x + counter.to(tl.uint64))
-    return (x >> 40).to(tl.int64).to(tl.float64) * 5.9604644775390625e-08
-
-
-@triton.jit
-def mass_of(key, upper, middle):
-    """`layers.sampler.masses_of`, on i32 or i64 keys: i64."""
-    rough = tl.load(upper + (key >> 19)) * tl.load(middle + ((key >> 12) & 127)) >> BITS
-    last = (key & 4095).to(tl.int64)
-    fine = UNIT - (last << 12) + (last * last >> 8) - (last * last * last * CUBED >> 52)
-    return rough * fine >> BITS
+NARROW = tl.constexpr(0.75)
+"""Below this `top_p` the last key is counted out; above it no candidate lies in the nucleus once in
+65,536 draws or less often, and it is looked for then."""
 
 
 @triton.jit
@@ -66,13 +45,6 @@ def _part(scaled, row, part, PART: tl.constexpr, PARTS: tl.constexpr):
     """Scaled logits of a part, and its ids."""
     ids = part * PART + tl.arange(0, PART)
     return tl.load(scaled + row * (PARTS * PART) + ids), ids
-
-
-@triton.jit
-def _weighed(values, greatest, upper, middle):
-    """(key i32, mass i64) of scaled logits, by how far they are below the greatest."""
-    key = tl.minimum((greatest - values) * KEYS, MOST).to(tl.int32)
-    return key, mass_of(key, upper, middle)
 
 
 @triton.jit
@@ -105,17 +77,11 @@ def greatest_of_parts(
     allow_next(CHAINED)
     wait_for_previous(CHAINED)
     ids = part * PART + tl.arange(0, PART)
-    inside = ids < V
     slot = tl.load(slots + row)
-    values = tl.load(logits + row.to(tl.int64) * V + ids, mask=inside, other=float("-inf"))
-    if PENALISED:
-        penalty = tl.load(settings + 2 * COUNT + slot)
-        known = tl.load(seen + slot * V + ids, mask=inside, other=0)
-        changed = tl.where(values > 0, tl.math.div_rn(values, penalty), values * penalty)
-        values = tl.where(known != 0, changed, values)
-    temperature = tl.load(settings + slot)
-    # Rounded as the reference rounds, so that both choose alike.
-    values = tl.math.div_rn(values, tl.where(temperature > 0, temperature, 1.0))
+    values = scaled_logits(
+        logits + row.to(tl.int64) * V, seen + slot * V, ids, ids < V,
+        tl.load(settings + 2 * COUNT + slot), tl.load(settings + slot), PENALISED,
+    )  # fmt: skip
     tl.store(scaled + row * (PARTS * PART) + ids, values)
     most = tl.max(values, axis=0)
     tl.store(greatest + row * PARTS + part, most)
@@ -123,26 +89,46 @@ def greatest_of_parts(
 
 
 @triton.jit
+def _is_narrow(settings, slot, COUNT: tl.constexpr):
+    return (tl.load(settings + COUNT + slot) < NARROW) & (tl.load(settings + slot) > 0)
+
+
+@triton.jit
+def _wanted(settings, slot, total, COUNT: tl.constexpr):
+    """The mass that a nucleus reaches, of all of it."""
+    top_p = tl.load(settings + COUNT + slot).to(tl.float64)
+    return tl.maximum((total.to(tl.float64) * top_p).to(tl.int64), 1)
+
+
+@triton.jit
 def masses_of_parts(
-    scaled, upper, middle, greatest, masses,
-    PART: tl.constexpr, PARTS: tl.constexpr, WIDE: tl.constexpr, CHAINED: tl.constexpr,
+    scaled, settings, slots, upper, middle, greatest, masses, halves,
+    PART: tl.constexpr, PARTS: tl.constexpr, WIDE: tl.constexpr, COUNT: tl.constexpr,
+    CHAINED: tl.constexpr,
 ):  # fmt: skip
+    """`halves` i64[B, 2, HALVES], zeros: the mass of keys of each upper half, of narrow rows."""
     part = tl.program_id(0)
     row = tl.program_id(1)
     allow_next(CHAINED)
     wait_for_previous(CHAINED)
     values, _ = _part(scaled, row, part, PART, PARTS)
-    _, mass = _weighed(values, _greatest(greatest, row, PARTS, WIDE), upper, middle)
+    most = _greatest(greatest, row, PARTS, WIDE)
+    _, mass = weighed(values, most, upper, middle)
     tl.store(masses + row * PARTS + part, tl.sum(mass, axis=0))
+    if _is_narrow(settings, tl.load(slots + row), COUNT):
+        own = scaled + (row * PARTS + part) * PART
+        add_halves(own, most, upper, middle, halves + row * 2 * HALVES, -1, PART)
 
 
 @triton.jit
 def draw_candidates(
-    scaled, slots, upper, middle, seeds, draws, greatest, masses, candidates, stream,
+    scaled, settings, slots, upper, middle, seeds, draws, greatest, masses, halves, candidates,
+    found, stream,
     V: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr, WIDE: tl.constexpr,
-    CHAINED: tl.constexpr,
+    COUNT: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
-    """`candidates` i64[B, 2, TRIES]: ids, then their keys."""
+    """`candidates` i64[B, 2, TRIES]: ids, then their keys. `found` i64[B, 2], of narrow rows: the
+    upper half of the nucleus's last key, and the mass of keys of lesser ones."""
     number = tl.program_id(0)
     row = tl.program_id(1)
     allow_next(CHAINED)
@@ -151,20 +137,25 @@ def draw_candidates(
     parts = tl.arange(0, WIDE)
     every = tl.load(masses + row * PARTS + parts, mask=parts < PARTS, other=0)
     counter = tl.load(draws + slot) * 4096 + number
-    uniform = _uniform(tl.load(seeds + slot), stream, counter)
+    uniform = uniform_number(tl.load(seeds + slot), stream, counter)
     there, target = _place(every, uniform, WIDE)
     values, ids = _part(scaled, row, there, PART, PARTS)
-    key, mass = _weighed(values, _greatest(greatest, row, PARTS, WIDE), upper, middle)
+    key, mass = weighed(values, _greatest(greatest, row, PARTS, WIDE), upper, middle)
     drawn = tl.min(tl.where(tl.cumsum(mass, axis=0) > target, ids, V - 1), axis=0)
     at = candidates + row * 2 * TRIES + number
     tl.store(at, drawn.to(tl.int64))
     tl.store(at + TRIES, tl.sum(tl.where(ids == drawn, key, 0), axis=0).to(tl.int64))
+    if (number == 0) & _is_narrow(settings, slot, COUNT):
+        wanted = _wanted(settings, slot, tl.sum(every, axis=0), COUNT)
+        half, before = half_reached(halves + row * 2 * HALVES, wanted * 0, wanted, "")
+        tl.store(found + row * 2, half.to(tl.int64))
+        tl.store(found + row * 2 + 1, before)
 
 
 @triton.jit
 def decide(
     scaled, seen, settings, slots, upper, middle, seeds, draws, greatest, best_ids, masses,
-    candidates, above, arrived, tokens, stream,
+    halves, candidates, found, above, arrived, tokens, stream,
     V: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr, WIDE: tl.constexpr,
     COUNT: tl.constexpr, PENALISED: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
@@ -175,21 +166,26 @@ def decide(
     wait_for_previous(CHAINED)
     most = _greatest(greatest, row, PARTS, WIDE)
     values, ids = _part(scaled, row, part, PART, PARTS)
-    key, mass = _weighed(values, most, upper, middle)
+    key, mass = weighed(values, most, upper, middle)
     for number in tl.static_range(TRIES):
         limit = tl.load(candidates + row * 2 * TRIES + TRIES + number)
         here = tl.sum(tl.where(key < limit, mass, 0), axis=0)
         tl.store(above + (row * PARTS + part) * TRIES + number, here)
+    slot = tl.load(slots + row)
+    lower_halves = halves + (row * 2 + 1) * HALVES
+    is_narrow = _is_narrow(settings, slot, COUNT)
+    if is_narrow:
+        own = scaled + (row * PARTS + part) * PART
+        half = tl.load(found + row * 2).to(tl.int32)
+        add_halves(own, most, upper, middle, lower_halves, half, PART)
     tl.debug_barrier()
     if tl.atomic_add(arrived + row, 1, sem="acq_rel") == PARTS - 1:
-        slot = tl.load(slots + row)
         parts = tl.arange(0, WIDE)
         numbers = tl.arange(0, TRIES)
         within_row = parts < PARTS
         every = tl.load(masses + row * PARTS + parts, mask=within_row, other=0)
         total = tl.sum(every, axis=0)
-        top_p = tl.load(settings + COUNT + slot).to(tl.float64)
-        wanted = tl.maximum((total.to(tl.float64) * top_p).to(tl.int64), 1)
+        wanted = _wanted(settings, slot, total, COUNT)
         at = above + (row * PARTS + parts)[:, None] * TRIES + numbers[None, :]
         higher = tl.sum(
             tl.load(at, mask=within_row[:, None], other=0, cache_modifier=".cg"), axis=0
@@ -204,26 +200,34 @@ def decide(
         if (first == TRIES) & (tl.load(settings + slot) > 0):
             low = tl.min(keys, axis=0) * 0 - 1
             high = tl.min(keys, axis=0) - 1
+            if is_narrow:
+                before = tl.load(found + row * 2 + 1)
+                lower, _ = half_reached(lower_halves, before, wanted, ".cg")
+                high = (tl.load(found + row * 2).to(tl.int32) << HALF_BITS) + lower
+                low = high - 1
             while high - low > 1:
                 middle_key = (low + high) // 2
                 reached = total * 0
                 for other in range(PARTS):
                     values, ids = _part(scaled, row, other, PART, PARTS)
-                    key, mass = _weighed(values, most, upper, middle)
+                    key, mass = weighed(values, most, upper, middle)
                     reached += tl.sum(tl.where(key <= middle_key, mass, 0), axis=0)
                 is_enough = reached >= wanted
                 high = tl.where(is_enough, middle_key, high)
                 low = tl.where(is_enough, low, middle_key)
             left = tl.zeros((WIDE,), dtype=tl.int64)
             for other in range(PARTS):
-                values, ids = _part(scaled, row, other, PART, PARTS)
-                key, mass = _weighed(values, most, upper, middle)
-                inside = tl.sum(tl.where(key <= high, mass, 0), axis=0)
-                left = tl.where(parts == other, inside, left)
+                # Most parts have nothing of a small nucleus: their greatest lies outside.
+                best_key, _ = weighed(tl.load(greatest + row * PARTS + other), most, upper, middle)
+                if best_key <= high:
+                    values, ids = _part(scaled, row, other, PART, PARTS)
+                    key, mass = weighed(values, most, upper, middle)
+                    inside = tl.sum(tl.where(key <= high, mass, 0), axis=0)
+                    left = tl.where(parts == other, inside, left)
             counter = draw * 4096 + TRIES
-            there, target = _place(left, _uniform(seed, stream, counter), WIDE)
+            there, target = _place(left, uniform_number(seed, stream, counter), WIDE)
             values, ids = _part(scaled, row, there, PART, PARTS)
-            key, mass = _weighed(values, most, upper, middle)
+            key, mass = weighed(values, most, upper, middle)
             ends = tl.cumsum(tl.where(key <= high, mass, 0), axis=0)
             token = tl.min(tl.where(ends > target, ids, V - 1), axis=0).to(tl.int64)
         if tl.load(settings + slot) <= 0:
@@ -235,6 +239,8 @@ def decide(
         if PENALISED:
             tl.store(seen + slot * V + token, tl.full((), 1, tl.int8))
         tl.store(arrived + row, 0)
+        if is_narrow:
+            forget_counts(halves + row * 2 * HALVES)
 
 
 class Draw:
@@ -265,7 +271,9 @@ class Draw:
         self.greatest = zeros(batch, self.parts, dtype=torch.float32)
         self.best_ids = zeros(batch, self.parts, dtype=torch.int32)
         self.masses = zeros(batch, self.parts)
+        self.halves = zeros(batch, 2, HALVES.value)
         self.candidates = zeros(batch, 2, CANDIDATES)
+        self.found = zeros(batch, 2)
         self.above = zeros(batch, self.parts, CANDIDATES)
         self.arrived = zeros(batch, dtype=torch.int32)
 
@@ -289,8 +297,8 @@ class Draw:
         parts = {"PART": PART, "PARTS": self.parts}
         launch = {"CHAINED": self.chained, "num_warps": self.warps, "launch_pdl": self.chained}
         wide = {"WIDE": triton.next_power_of_2(self.parts)}
-        penalised = {"COUNT": self.count, "PENALISED": seen is not None}
-        vocab = {"V": self.vocab}
+        of_slots, vocab = {"COUNT": self.count}, {"V": self.vocab}
+        penalised = {"PENALISED": seen is not None, **of_slots}
         known = logits if seen is None else seen
         grid = (self.parts, self.batch)
         greatest_of_parts[grid](
@@ -298,14 +306,16 @@ class Draw:
             **vocab, **parts, **penalised, **launch,
         )  # fmt: skip
         masses_of_parts[grid](
-            self.scaled, *self.tables, self.greatest, self.masses, **parts, **wide, **launch
-        )
+            self.scaled, settings, slots, *self.tables, self.greatest, self.masses, self.halves,
+            **parts, **wide, **of_slots, **launch,
+        )  # fmt: skip
         draw_candidates[(CANDIDATES, self.batch)](
-            self.scaled, slots, *self.tables, seeds, draws, self.greatest, self.masses,
-            self.candidates, self.stream, **vocab, **parts, **wide, **launch,
+            self.scaled, settings, slots, *self.tables, seeds, draws, self.greatest, self.masses,
+            self.halves, self.candidates, self.found, self.stream,
+            **vocab, **parts, **wide, **of_slots, **launch,
         )  # fmt: skip
         decide[grid](
             self.scaled, known, settings, slots, *self.tables, seeds, draws, self.greatest,
-            self.best_ids, self.masses, self.candidates, self.above, self.arrived, tokens,
-            self.stream, **vocab, **parts, **wide, **penalised, **launch,
+            self.best_ids, self.masses, self.halves, self.candidates, self.found, self.above,
+            self.arrived, tokens, self.stream, **vocab, **parts, **wide, **penalised, **launch,
         )  # fmt: skip

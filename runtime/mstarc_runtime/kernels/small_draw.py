@@ -11,7 +11,14 @@ import triton.language as tl
 from torch import Tensor
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
-from mstarc_runtime.kernels.sampling import KEYS, MOST, TRIES, _uniform, mass_of
+from mstarc_runtime.kernels.keys import (
+    KEYS,
+    MOST,
+    TRIES,
+    mass_of,
+    scaled_logits,
+    uniform_number,
+)
 from mstarc_runtime.layers.sampler import LAST_KEY, mass_tables
 
 LAST = tl.constexpr(LAST_KEY)
@@ -38,15 +45,11 @@ def draw_row(
     allow_next(CHAINED)
     wait_for_previous(CHAINED)
     slot = tl.load(slots + row)
-    values = tl.load(logits + row.to(tl.int64) * V + ids, mask=inside, other=float("-inf"))
-    values = values.to(tl.float32)
-    if PENALISED:
-        penalty = tl.load(settings + 2 * COUNT + slot)
-        known = tl.load(seen + slot * V + ids, mask=inside, other=0)
-        changed = tl.where(values > 0, tl.math.div_rn(values, penalty), values * penalty)
-        values = tl.where(known != 0, changed, values)
     temperature = tl.load(settings + slot)
-    scaled = tl.math.div_rn(values, tl.where(temperature > 0, temperature, 1.0))
+    scaled = scaled_logits(
+        logits + row.to(tl.int64) * V, seen + slot * V, ids, inside,
+        tl.load(settings + 2 * COUNT + slot), temperature, PENALISED,
+    )  # fmt: skip
     most = tl.max(scaled, axis=0)
     draw = tl.load(draws + slot)
     if temperature <= 0:
@@ -82,7 +85,7 @@ def draw_row(
         number = slot.to(tl.int32) * 0
         is_within = number > 0
         while (number < TRIES) & (is_within == 0):
-            token = _drawn(ends, total, ids, _uniform(seed, stream, draw * 4096 + number), V)
+            token = _drawn(ends, total, ids, uniform_number(seed, stream, draw * 4096 + number), V)
             limit = tl.sum(tl.where(ids == token, key, 0), axis=0)
             is_within = tl.sum(tl.where(key < limit, mass, 0), axis=0) < wanted
             number += 1
@@ -95,7 +98,7 @@ def draw_row(
                 high = tl.where(is_enough, middle, high)
                 low = tl.where(is_enough, low, middle)
             mass = tl.where(key <= high, mass, 0)
-            uniform = _uniform(seed, stream, draw * 4096 + TRIES)
+            uniform = uniform_number(seed, stream, draw * 4096 + TRIES)
             token = _drawn(tl.cumsum(mass, axis=0), tl.sum(mass, axis=0), ids, uniform, V)
     tl.store(tokens + row, token.to(tl.int64))
     tl.store(draws + slot, draw + 1)

@@ -241,15 +241,15 @@ class SamplerState:
 
     def _draw_by_kernels(self, logits: Tensor, slots: Tensor) -> Tensor:
         # Here, because the kernels' compiler comes with torch for GPUs only.
-        from mstarc_runtime.kernels.ranking import keep_first
+        from mstarc_runtime.kernels.ranking import Ranking
         from mstarc_runtime.kernels.sampling import Draw
         from mstarc_runtime.kernels.small_draw import LARGEST, SmallDraw
 
         batch = logits.shape[0]
         is_small = self.vocab <= LARGEST
-        draw = self._kernels.get(batch)
-        if draw is None:
-            draw = self._kernels[batch] = (SmallDraw if is_small else Draw)(
+        made = self._kernels.get(batch)
+        if made is None:
+            draw = (SmallDraw if is_small else Draw)(
                 batch=batch,
                 vocab=self.vocab,
                 count=self._settings.shape[1],
@@ -257,13 +257,17 @@ class SamplerState:
                 chained=True,
                 device=self._device,
             )
+            is_ranked = self._ranked and not is_small
+            ranking = Ranking(batch=batch, chained=True, device=self._device) if is_ranked else None
+            made = self._kernels[batch] = draw, ranking
+        draw, ranking = made
         tokens = torch.empty(batch, dtype=torch.int64, device=self._device)
         seen = None if self._seen is None else self._seen.view(torch.int8)
         given: dict[str, Any] = {"settings": self._settings, "slots": slots, "seen": seen}
         if is_small:
             given["ranks"] = self._top_k if self._ranked else None
-        elif self._ranked:
-            keep_first(logits, ranks=self._top_k, chained=True, **given)
+        elif ranking is not None:
+            ranking(logits, ranks=self._top_k, **given)
         draw(logits, seeds=self._seed, draws=self._draws, tokens=tokens, **given)
         return tokens
 
