@@ -223,6 +223,7 @@ def with_stretch(steps: Sequence[Step], stretch: int) -> Sequence[Step]:
         and isinstance(step.then, Again)
         and step.then.first == step.id
         and step.rows in ("one", "fixed")
+        and not step.sure
         else step
         for step in steps
     )

@@ -46,6 +46,7 @@ class GroupStepper:
             or group.generation != worker.generation
             or batch is None
             or (station.ready and group.slots.size < station.most)
+            or self.stretches.items(step, group.slots) < 1
         ):
             stepper.ahead.give_back()
             batch = self._settle(station, step, group)
@@ -63,6 +64,7 @@ class GroupStepper:
         stepper.mark("prepare")
         if batch.log is not None:
             batch.log.begin(batch.size)
+            self.stretches.pull(batch)
         if not stepper.launch(station, batch):
             return
         batch.begin_read_back()
@@ -78,6 +80,7 @@ class GroupStepper:
         else:
             stepper.ahead.give_back()
             self._land(station, group, batch)
+        self.stretches.pulled(step, batch.slots, np.ones(batch.size, dtype=np.int64))
         stepper.mark("land")
 
     def _settle(self, station: Station, step: DeviceStep, group: Group) -> StepBatch | None:
@@ -92,6 +95,8 @@ class GroupStepper:
                 self._set_aside(station, group, targets)
                 return self._settle(station, step, group) if group.slots.size else None
             stays_here = stays_here and isinstance(target, Ring)
+        if step.pulls and not self._let_wait(station, step, group):
+            return None
         if not group.slots.size:
             station.groups.remove(group)
             return None
@@ -121,6 +126,28 @@ class GroupStepper:
                 station.blocked.add(slot)
         if len(rows) != group.slots.size:
             group.become(np.array(rows, dtype=np.int64))
+
+    def _let_wait(self, station: Station, step: DeviceStep, group: Group) -> bool:
+        """Rows that have no item to pull leave a group, if there are others; whether there are.
+
+        Rows that all wait stay together: what they wait for mostly comes to all of them at once.
+        """
+        rings = [self._worker.parts.rings[stream] for stream in step.pulls]
+        if not group.slots.size:
+            return True
+        has_item = np.all([ring.pulls_left(group.slots) > 0 for ring in rings], axis=0)
+        if has_item.all():
+            return True
+        if has_item.any():
+            waiting = group.slots[~has_item].tolist()
+            group.become(group.slots[has_item])
+            for slot in waiting:
+                self._worker.router.arrive(slot, station)
+            return True
+        standings = [ring.wait_item(slot) for slot in group.slots.tolist() for ring in rings]
+        assert "waiting" in standings, f"step {step.name}: nobody brings an item"
+        station.is_dry = True
+        return False
 
     def _set_aside(self, station: Station, group: Group, targets: Targets) -> None:
         """Rows whose streams are full leave a group until their readers have made room."""

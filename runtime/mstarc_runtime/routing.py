@@ -213,6 +213,7 @@ class Router:
 
     def wake_readers(self, stream: str, slot: int, has_chunk: bool) -> None:
         for station in self._readers.get(stream, ()):
+            station.is_dry = False
             if slot in station.waiting:
                 station.waiting.discard(slot)
                 if has_chunk and station.reads_one:

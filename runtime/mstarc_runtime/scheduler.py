@@ -94,6 +94,8 @@ class Station:
     packed_by: tuple[str, ...] | None = None
     # It takes no more before something of it has landed: see `flights`.
     is_away: bool = False
+    # Its groups wait for items to pull.
+    is_dry: bool = False
     # Stretches of its group that are under way, the first one first: see `stretches`.
     away: list[Any] = field(default_factory=list)
 
@@ -104,7 +106,7 @@ class Station:
 
     @property
     def is_resident(self) -> bool:
-        """Whether its rows come back to it pass after pass, without reading a stream."""
+        """Whether its rows come back to it pass after pass, and the host cuts no chunk for them."""
         return self.left is not None
 
     def rows(self) -> Iterator[int]:
@@ -119,6 +121,7 @@ class Station:
 
     def drop(self, slot: int) -> None:
         """Removes a request's rows. A host job that runs is not stopped: its end is ignored."""
+        self.is_dry = False
         for rows in (self.ready, self.starved):
             if slot in rows:
                 rows.remove(slot)
@@ -174,10 +177,13 @@ class Scheduler:
         *,
         slots: int,
         passes_left: Callable[[str], LazyCounts],
+        goes_on: Callable[[DeviceStep], bool] = lambda step: False,
     ) -> None:
+        """`goes_on`: whether a step's passes follow one another on the device."""
         self.policy = policy
         self.stations = [
-            _station(step, policy, slots=slots, passes_left=passes_left) for step in steps
+            _station(step, policy, slots=slots, passes_left=passes_left, goes_on=goes_on)
+            for step in steps
         ]
         self._by_step = {station.step.id: station for station in self.stations}
         self._turn = 0
@@ -190,7 +196,7 @@ class Scheduler:
         able = [
             station
             for station in self.stations
-            if (station.groups or station.ready) and not station.is_away
+            if (station.ready or (station.groups and not station.is_dry)) and not station.is_away
         ]
         if not able:
             return None
@@ -225,12 +231,15 @@ def _station(
     *,
     slots: int,
     passes_left: Callable[[str], LazyCounts],
+    goes_on: Callable[[DeviceStep], bool],
 ) -> Station:
     if isinstance(step, HostStep):
         reads_one = len(step.reads) == 1 and step.last is None
         return Station(step=step, most=1, reads_one=reads_one)
     comes_back = isinstance(step.then, Again) and step.then.first == step.id
-    is_resident = comes_back and step.rows in ("one", "fixed") and not step.reads and not step.pulls
+    is_resident = comes_back and step.rows in ("one", "fixed") and not step.reads
+    if step.pulls:
+        is_resident = is_resident and goes_on(step)
     left = None
     if is_resident:
         assert isinstance(step.then, Again)

@@ -291,9 +291,7 @@ class Stepper:
     def _log(self, step: DeviceStep, bucket: int) -> PassLog | None:
         """For a step whose passes run in stretches: not where other ranks are told of each call."""
         worker, then = self._worker, step.then
-        if not step.stretch or not worker.executor.captures(step):
-            return None
-        if worker.groups.leads.keys() & set(step.nodes):
+        if not goes_on(worker, step):
             return None
         assert isinstance(then, Again) and then.first == step.id, step.name
         return PassLog(
@@ -315,3 +313,10 @@ class Stepper:
     def _target(self, stream: str) -> Ring | Outbox:
         parts = self._worker.parts
         return parts.rings[stream] if stream in parts.rings else parts.outboxes[stream]
+
+
+def goes_on(worker: "Worker", step: DeviceStep) -> bool:
+    """Whether a step's passes follow one another on the device: not where other ranks are told of
+    each call."""
+    is_led = bool(worker.groups.leads.keys() & set(step.nodes))
+    return bool(step.stretch) and worker.executor.captures(step) and not is_led

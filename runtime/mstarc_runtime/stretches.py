@@ -5,8 +5,8 @@ padding, the others move on to their next row of the cache (`engine.pass_log`). 
 some passes one behind the other, and reads what they have left when the next are under way: the
 device waits for nobody.
 
-How many passes: as many as the plan says and every row may still make, and for which streams have
-room. Fewer, so that nobody waits: one where a request is on its way to the group; and for a row of
+How many passes: as many as the plan says and every row may still make, for which streams have room
+and, where a pass pulls from one, items. Fewer, so that nobody waits: one where a request is on its way to the group; and for a row of
 whose stream nobody has read yet, no more than until its reader can.
 """
 
@@ -23,6 +23,7 @@ from mstarc_runtime.kvcache.errors import ContextError, OutOfPages
 from mstarc_runtime.plan_api import Again, DeviceStep
 from mstarc_runtime.plan_steps import machine_of
 from mstarc_runtime.scheduler import Group, Station
+from mstarc_runtime.streaming.chunks import NEVER
 from mstarc_runtime.streaming.counts import Slots
 from mstarc_runtime.streaming.ring import Ring
 
@@ -88,7 +89,25 @@ class Stretches:
             return
         assert batch.log is not None
         batch.log.begin(batch.size)
+        self.pull(batch)
         self._launch(station, group, batch)
+
+    def items(self, step: DeviceStep, slots: Slots) -> int:
+        """How many passes find something to pull, or the end, for all of `slots`."""
+        rings = [self._worker.parts.rings[stream] for stream in step.pulls]
+        return min((int(ring.pulls_left(slots).min()) for ring in rings), default=NEVER)
+
+    def pull(self, batch: StepBatch) -> None:
+        """The passes pull from where streams stand now."""
+        for stream in batch.step.pulls:
+            ring = self._worker.parts.rings[stream]
+            if batch.asks_for(ring):
+                batch.pull_from(ring, *ring.to_pull(batch.slots))
+
+    def pulled(self, step: DeviceStep, slots: Slots, passes: NDArray[np.int64]) -> None:
+        """So many passes of each of `slots` have pulled."""
+        for stream in step.pulls:
+            self._worker.parts.rings[stream].pulled(slots, passes)
 
     def go_ahead(self, station: Station, step: DeviceStep) -> None:
         """Launches the passes behind those under way, if they can be foreseen."""
@@ -109,7 +128,11 @@ class Stretches:
         if not self._grow(batch):
             return
         assert batch.log is not None
-        batch.log.go_on(batch.step_contexts.values())
+        batch.log.go_on(batch)
+        for stream in step.pulls:
+            ring = self._worker.parts.rings[stream]
+            if batch.asks_for(ring):
+                batch.pull_up_to(ring, ring.to_pull(batch.slots)[1])
         self._launch(station, group, batch)
 
     def land(self, stretch: Stretch) -> None:
@@ -118,6 +141,7 @@ class Stretches:
         assert station.left is not None
         size, stepper = stretch.slots.size, self._stepper
         flags = stretch.read.flags[:, :size]
+        self.pulled(stretch.batch.step, stretch.slots, flags[:, :, RAN].sum(axis=0))
         is_calm = group.calm >= stretch.passes and group.slots is stretch.slots
         if is_calm and flags.tobytes() == stretch.expected:
             station.left.add(group.slots, -stretch.passes)
@@ -179,7 +203,7 @@ class Stretches:
             passes=batch.passes,
             read=log.read_back(batch, batch.passes),
             expected=batch.expected * batch.passes,
-            grown=list(batch.growth),
+            grown=[context for context in batch.growth if context not in batch.renewed],
             is_awaited=is_awaited,
         )
         station.away.append(stretch)
@@ -202,6 +226,8 @@ class Stretches:
         """How many passes may follow those under way."""
         step = batch.step
         most = min(step.stretch, group.left - under_way)
+        if step.pulls:
+            most = min(most, self.items(step, group.slots) - under_way)
         if most > 1 and self._is_joined(station):
             most = 1
         for target, burst in self._stepper.targets(step):

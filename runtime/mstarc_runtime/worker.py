@@ -53,7 +53,7 @@ from mstarc_runtime.routing import Router
 from mstarc_runtime.scheduler import Scheduler
 from mstarc_runtime.step_costs import StepCosts
 from mstarc_runtime.step_failures import describe
-from mstarc_runtime.stepping import Stepper
+from mstarc_runtime.stepping import Stepper, goes_on
 from mstarc_runtime.telling import Teller
 from mstarc_runtime.trace import HostTrace
 from mstarc_runtime.transport.mailbox import CONDUCTOR, Mailbox, Parcel
@@ -121,6 +121,7 @@ class Worker:
             policy,
             slots=plan.slots,
             passes_left=lambda loop: self.parts.passes_left[loop],
+            goes_on=lambda step: goes_on(self, step),
         )
         self.router = Router(self, plan.steps)
         self.stepper = Stepper(self)

@@ -156,8 +156,7 @@ class StepBatch(BatchValues):
         """The item that each row pulls from a stream, or none."""
         if self.log is not None:
             first = np.array([0 if chunk is None else chunk.offset for chunk in pulled])
-            there = np.array([chunk is not None for chunk in pulled])
-            self.pull_from(ring, first, first + there)
+            self.pull_from(ring, first, first + [chunk is not None for chunk in pulled])
             return
         nothing = Chunk(offset=0, context=0, fresh=1)
         self.set_chunks(ring, [nothing if chunk is None else chunk for chunk in pulled])

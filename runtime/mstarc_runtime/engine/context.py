@@ -257,6 +257,14 @@ class StepContext(_CacheContext):
         if passes > 1:
             self.rows.skip(passes - 1)
 
+    def is_of(self, slots: Slots) -> bool:
+        """Whether it is the context of this very batch's rows."""
+        return self.rows.is_of(slots)
+
+    def share_slots(self, first: "StepContext") -> None:
+        """From now on its slots are those of the first call on the same rows."""
+        self._slots = self._row_slots = first._slots
+
     @property
     def moving(self) -> MovingRows | None:
         """What changes on the device as rows move on there; None where that is not enough."""

@@ -79,6 +79,8 @@ class KVEngine:
     _spans: dict[str, Span] = field(default_factory=dict)
     _peeked_spans: dict[str, Span] = field(default_factory=dict)
     _calls: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    # The tables' version at which a context was renewed, by bucket and context.
+    _renewed: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._fixed = FixedCalls(self.cache, self.backend, self.samplers)
@@ -157,7 +159,13 @@ class KVEngine:
                 self.cache.fork(slot, one, other)
 
     def clear(self, batch: StepBatch, context: str, index: Index = None) -> None:
-        """Empties a context."""
+        """Empties a context.
+
+        Of a step that goes on by itself on the device it is filled again at once (`grow`).
+        """
+        if isinstance(batch, StepBatch) and batch.log is not None:
+            batch.renewed.add((self.name, context))
+            return
         batch.moves_contexts = True
         for row, slot in enumerate(batch.slot_list):
             for name in self.arrays.names(slot, context, index, row):
@@ -168,7 +176,7 @@ class KVEngine:
         for (name, context), counts in batch.growth.items():
             is_static = batch.step.rows in ("one", "fixed")
             is_counted = is_static or (name, context) in batch.contexts
-            if name == self.name and is_counted:
+            if name == self.name and is_counted and not self._is_renewed(batch, context):
                 keys = self.arrays.keys(batch.slots, context, None)
                 keys = keys if is_static else self._keys[context]
                 span = None if is_static else self._spans.get(context)
@@ -181,6 +189,9 @@ class KVEngine:
 
     def _count_steps(self, batch: StepBatch, rows: int, context: str) -> None:
         """One more row for each call of the step that follows on a context, in their order."""
+        if self._is_renewed(batch, context):
+            self._renew(batch, rows, context)
+            return
         before = batch.growth.get((self.name, context), [0])[0]
         self._next[context] = 0
         for ordinal in range(before, before + rows):
@@ -188,6 +199,39 @@ class KVEngine:
             made.prepare(batch.slots, batch.passes)
             batch.step_contexts[(self.name, context, ordinal)] = made
             batch.growth[(self.name, context)] = [ordinal + 1]
+
+    def _is_renewed(self, batch: StepBatch, context: str) -> bool:
+        return isinstance(batch, StepBatch) and (self.name, context) in batch.renewed
+
+    def _renew(self, batch: StepBatch, rows: int, context: str) -> None:
+        """A row for each call of the step on a context that begins anew.
+
+        While nothing else has touched them, they are where they were in the pass before.
+        """
+        calls = [
+            self._step_context(batch.bucket, context, ordinal=ordinal) for ordinal in range(rows)
+        ]
+        self._next[context] = 0
+        key = (batch.bucket, context)
+        tables = self.cache.tables
+        lengths = tables.lengths[self.arrays.keys(batch.slots, context, None)]
+        is_there = self._renewed.get(key) == tables.version and (lengths == rows).all()
+        if not (is_there and all(call.is_of(batch.slots) for call in calls)):
+            self._renewed.pop(key, None)
+            for slot in batch.slot_list:
+                self.cache.release(slot, context)
+            try:
+                for call in calls:
+                    call.share_slots(calls[0])
+                    call.prepare(batch.slots)
+            except Exception:
+                for slot in batch.slot_list:
+                    self.cache.release(slot, context)
+                raise
+            self._renewed[key] = tables.version
+        for ordinal, call in enumerate(calls):
+            batch.step_contexts[(self.name, context, ordinal)] = call
+        batch.growth[(self.name, context)] = [rows]
 
     def admit(self, slot: int, options: Mapping[str, Any], seed: int) -> None:
         """Gives a slot to a request: its sampler settings and seed."""

@@ -93,7 +93,7 @@ def rows_to_capture(worker: "Worker", step: DeviceStep, bucket: int) -> Iterator
     if step.prepare is not None:
         step.prepare(worker.rank, batch)
     if batch.log is not None:
-        batch.log.go_on(batch.step_contexts.values())  # a kernel that is no part of the graph
+        batch.log.go_on(batch)  # a kernel that is no part of the graph
     try:
         yield batch
         worker.coverage.captured.add((step.id, bucket))

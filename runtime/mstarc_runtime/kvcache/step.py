@@ -99,6 +99,10 @@ class StepRows:
         else:
             self._cross()
 
+    def is_of(self, slots: NDArray[np.int64]) -> bool:
+        """Whether the arrays are those of this very batch."""
+        return self._given is slots
+
     def skip(self, rows: int) -> None:
         """Counts so many more rows of each as written; the device has moved on by itself."""
         np.add(self.block64, self._add64 * rows, out=self.block64)
@@ -113,6 +117,11 @@ class StepRows:
         self.write_rows[: self.batch] = pages.astype(np.int64) * self._page_size + within
         self.last_page_lengths[: self.batch] = within + 1
         self._set_room()
+
+    @property
+    def keys(self) -> NDArray[np.int64]:
+        """i64[batch]: the contexts' keys."""
+        return self._keys
 
     def page_lists(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """(`indptr` i32[R + 1], `indices` i32[indptr[R]]): the page table as one list.

@@ -156,6 +156,12 @@ class Cutter:
         """The count of sent items at which `pull` has one."""
         return self._covered + 1
 
+    @property
+    def pulls_left(self) -> int:
+        """How often `pull` may be called before something is sent: as often as one likes behind
+        the close."""
+        return NEVER if self.closed else self.sent - self._covered
+
     def behind(self) -> "Cutter":
         """This cursor behind the next chunk, which `is_ready`."""
         ahead = Cutter(self._policy)

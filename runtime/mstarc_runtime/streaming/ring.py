@@ -190,6 +190,24 @@ class Ring:
         self._give_room(slot, cutter)
         return chunk
 
+    def to_pull(self, slots: Slots) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of each of `slots`, which item is pulled next, and of how many that were sent."""
+        cutters = [self._synced(slot) for slot in slots.tolist()]
+        first = np.array([cutter.pulls_at - 1 for cutter in cutters], dtype=np.int64)
+        return first, np.array([cutter.sent for cutter in cutters], dtype=np.int64)
+
+    def pulls_left(self, slots: Slots) -> NDArray[np.int64]:
+        """How many passes may pull from each of `slots` as things stand."""
+        return np.array([self._synced(slot).pulls_left for slot in slots.tolist()], dtype=np.int64)
+
+    def pulled(self, slots: Slots, passes: NDArray[np.int64]) -> None:
+        """So many passes of each of `slots` have pulled an item, or none behind the close."""
+        for slot, count in zip(slots.tolist(), passes.tolist(), strict=True):
+            cutter = self._synced(slot)
+            for _ in range(count):
+                cutter.pull()
+            self._give_room(slot, cutter)
+
     def mark(self, slot: int, name: str) -> None:
         """A mark behind all items so far."""
         self._synced(slot).mark(name)
