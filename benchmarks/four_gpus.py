@@ -114,7 +114,8 @@ class Run:
         words = [*what, "--placement", self.devices_of(layout), "--runners-up", "0"]
         words += ["--objective", layout.objective or "latency", "--write", str(found)]
         mix = self.simulation(part, part.loads[0]).mix()
-        mstarc("place", *words, "--requests", str(mix))
+        at_once = max(self.batches(part, part.loads[0])) if layout.objective == "throughput" else 1
+        mstarc("place", *words, "--requests", str(mix), "--at-once", str(at_once))
         return without_limits(found.read_text(encoding="utf-8"))
 
     # Measuring

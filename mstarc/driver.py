@@ -212,9 +212,17 @@ def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
 
 
 def place_program(
-    source: SourceFile, options: CompileOptions, requests: SourceFile | None, *, keep: int = 5
+    source: SourceFile,
+    options: CompileOptions,
+    requests: SourceFile | None,
+    *,
+    keep: int = 5,
+    at_once: int | None = None,
 ) -> "Placing | Outcome":
-    """The best placement of a spec, or of the `program.mir` of a plan, and those that follow."""
+    """The best placement of a spec, or of the `program.mir` of a plan, and those that follow.
+
+    `at_once` requests run on all devices together; None: each copy has as many as it lets in.
+    """
     from mstarc.analysis.memory import limits_of
     from mstarc.analysis.placement.choose import choose
     from mstarc.analysis.placement.mixing import mix_of
@@ -226,7 +234,7 @@ def place_program(
     if read is None or job.sink.has_errors:
         return job.outcome()
     program, target = read
-    mix = mix_of(program, kinds) if kinds else None
+    mix = mix_of(program, kinds, at_once)
     placed = run_passes(program, replace(target, mix=mix), job)
     before = run_passes(program, target, job, stop_after="split-optional-arguments")
     if placed is None or before is None or job.sink.has_errors:
@@ -305,7 +313,7 @@ def simulate_program(
     if read is None or job.sink.has_errors:
         return job.outcome()
     program, target = read
-    mix = mix_of(program, kinds) if kinds else None
+    mix = mix_of(program, kinds, burst)
     placed = run_passes(program, replace(target, mix=mix, placement=known), job)
     if placed is None or job.sink.has_errors:
         return job.outcome()

@@ -36,13 +36,15 @@ from mstarc.records import dataclass
 class Mix:
     """What requests look like: rows of a free size (a prompt's), values of options, states.
 
-    `batch` requests run together; None means as many as are admitted.
+    `batch` requests run together; None means as many as are admitted. `at_once` run on all copies
+    together; None means that each copy has as many as it admits.
     """
 
     rows: int = DEFAULT_ROWS
     options: Mapping[str, float] = field(default_factory=dict)
     taken: Taken = ALL
     batch: int | None = None
+    at_once: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,12 @@ PROGRAM_FILE = "program.mir"
 @placement_option
 @objective_option
 @requests_option
+@click.option(
+    "--at-once",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Requests that run at once, on all devices together.",
+)
 @sizes_option
 @knowledge_options
 @click.option(
@@ -59,6 +65,7 @@ def command(
     placements: tuple[str, ...],
     objective: str | None,
     requests: Path | None,
+    at_once: int | None,
     sizes: Path | None,
     kinds: Path | None,
     profile: Path | None,
@@ -84,7 +91,7 @@ def command(
         return print_report(combined_report(sink, [], attempt), None)
     source, options = inputs
     options = replace(options, objective=objective)
-    found = driver.place_program(source, options, mix, keep=runners_up + 1)
+    found = driver.place_program(source, options, mix, keep=runners_up + 1, at_once=at_once)
     if isinstance(found, driver.Outcome):
         return print_report(combined_report(sink, [found], attempt), None)
     _show(found, output_format)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from mstarc.analysis.cost_table import CostTable, Mix, cost_table
 from mstarc.analysis.memory import Limits
 from mstarc.analysis.op_costs import Profile
+from mstarc.analysis.placement.at_once import layouts_at_once
 from mstarc.analysis.placement.model import Model, model_of
 from mstarc.analysis.placement.problem import DEFAULT_OBJECTIVE, Layout, Objective, Problem
 from mstarc.analysis.placement.result import Chosen, chosen
@@ -55,6 +56,19 @@ def choose(
     None where even without a limit of memory there is no layout: the program has no device node.
     """
     table = cost_table(program, devices, limits, measured=measured, profile=profile, mix=mix)
+    if table.mix.at_once is not None:
+        shared = layouts_at_once(
+            lambda requests: model_of(program, table, requests), table.mix.at_once, objective, keep
+        )
+        if shared is not None:
+            return Choice(
+                table=table,
+                model=shared.model,
+                objective=objective,
+                requests=shared.requests,
+                layouts=shared.layouts,
+                chosen=chosen(shared.model, shared.layouts[0], devices),
+            )
     requests = limits.requests if table.mix.batch is None else table.mix.batch
     model = model_of(program, table, requests)
     if not model.problem.pieces:

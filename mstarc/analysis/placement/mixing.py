@@ -17,8 +17,13 @@ from mstarc.ir.interpret.request import Part, Request
 from mstarc.ir.walking import all_statements, bodies_of, statements_of
 
 
-def mix_of(program: Program, kinds: Sequence[RequestKind]) -> Mix:
-    """The mean request. Passes of a loop that an option bounds count as that option."""
+def mix_of(program: Program, kinds: Sequence[RequestKind], at_once: int | None = None) -> Mix:
+    """The mean request; of no kinds, the usual one.
+
+    Passes of a loop that an option bounds count as that option.
+    """
+    if not kinds:
+        return Mix(at_once=at_once)
     total = sum(kind.share for kind in kinds)
     weights = [kind.share / total for kind in kinds]
     rows = sum(
@@ -44,6 +49,7 @@ def mix_of(program: Program, kinds: Sequence[RequestKind]) -> Mix:
     return Mix(
         rows=max(1, round(rows)),
         options=options,
+        at_once=at_once,
         taken=Taken(states=states, parts=parts if known else {}),
     )
 

@@ -85,7 +85,8 @@ class Edge:
 class Problem:
     """`bytes_of`: what a thing that pieces hold takes on each rank of a group, by option.
 
-    Pieces of each tuple in `together` go to one group. `most_ranks` bounds the ranks before copies.
+    Pieces of each tuple in `together` go to one group. `most_ranks` bounds the ranks before copies;
+    with `copies_alike` there are none: what a layout needs is copied as a whole by whoever asks.
     """
 
     pieces: tuple[Piece, ...]
@@ -94,6 +95,7 @@ class Problem:
     supply: tuple[Supply, ...]
     together: tuple[tuple[str, ...], ...] = ()
     most_ranks: int = 8
+    copies_alike: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,8 @@ def score(problem: Problem, homes: Mapping[str, Home], objective: Objective) -> 
     copies = copies_of(sets, problem.supply, objective)
     if copies is None:
         return None
+    if problem.copies_alike:
+        copies = (1,) * len(sets)
     period = period_of(sets, copies)
     latency = latency_of(problem, homes, count)
     price = price_of(sets, problem.supply, copies)
