@@ -55,7 +55,9 @@ def placing_text(placing: Placing, *, colour: bool) -> str:
     if len(choice.layouts) > 1:
         lines += ["", bold("next best")]
         lines += _runners_up(choice)
-    lines += ["", f"for {_requests(choice)} on each copy, as they are expected"]
+    at_once = choice.table.mix.at_once
+    where = "on each copy" if at_once is None else "on all copies together"
+    lines += ["", f"for {_requests(choice)} {where}, as they are expected"]
     return "\n".join(lines) + "\n"
 
 
@@ -78,6 +80,8 @@ def _device_count(layout: Layout) -> int:
 
 def _requests(choice: Choice) -> str:
     asked = choice.table.limits.requests
+    if choice.table.mix.at_once is not None:
+        return f"{count_of(choice.table.mix.at_once, 'request')} at once"
     if choice.requests < asked:
         return f"{count_of(choice.requests, 'request')} at once (there is no room for {asked})"
     return f"{count_of(choice.requests, 'request')} at once"

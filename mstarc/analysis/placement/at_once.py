@@ -20,7 +20,7 @@ from mstarc.records import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """`layouts`, the best first, with its `model`; each of its copies has `requests` at once."""
+    """`layouts`, the best first, with its `model`; a copy of it has at most `requests` at once."""
 
     model: Model
     requests: int
@@ -46,7 +46,8 @@ def layouts_at_once(
         for layout in search(problem, objective, keep=keep):
             counted = _counted_again(layout, model_of, at_once, objective)
             if counted is not None:
-                found.append((counted.key, len(found), requests, counted))
+                most = -(-at_once // min(counted.copies))
+                found.append((counted.key, len(found), most, counted))
     if not found:
         return None
     found.sort(key=lambda entry: entry[:2])
