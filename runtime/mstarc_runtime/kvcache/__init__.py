@@ -10,6 +10,7 @@ are touched only to copy a page that two contexts share.
 - `cache`    the tensors beside the tables: `KVCache`, what an engine makes one of for each node
 - `aside`    contexts whose pages are in host memory
 - `prefixes` pages of prompts that other requests may use
+- `levels`   which of a step's rows several requests hold in the same pages
 - `step`     arrays for calls of one row a request, kept up to date from step to step
 - `packed`   arrays for one call of many rows a request
 - `cross`    cross-attention contexts: written once a request, then only read

@@ -36,7 +36,7 @@ class Aside:
 
     def length(self, key: int) -> int:
         """Rows of a context, 0 for one that is not here."""
-        return self.taken.states.get(key, (0, 0))[0] if key in self.taken.places else 0
+        return self.taken.states.get(key, (0, 0, 0))[0] if key in self.taken.places else 0
 
     def position(self, key: int) -> int:
         return self.taken.states[key][1]

@@ -17,6 +17,7 @@ from mstarc_runtime.kvcache.aside import Aside, bring_back, set_aside
 from mstarc_runtime.kvcache.cross import CrossContext
 from mstarc_runtime.kvcache.fixed import FixedRows
 from mstarc_runtime.kvcache.layout import CacheLayout
+from mstarc_runtime.kvcache.levels import LevelCounts
 from mstarc_runtime.kvcache.packed import PackedRows
 from mstarc_runtime.kvcache.step import StepRows
 from mstarc_runtime.kvcache.tables import CacheSnapshot, Counts, Keys, PageTables
@@ -32,6 +33,7 @@ class KVCache:
         self.dtype = dtype
         self.device = device
         self.tables = PageTables(layout)
+        self.levels = LevelCounts()
         shape = (
             layout.layers,
             layout.pages + 1,

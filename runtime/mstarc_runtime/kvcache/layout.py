@@ -9,7 +9,9 @@ class CacheLayout:
     """`pages` pages of `page_size` rows, shared by `slots` requests.
 
     `max_rows` is the most rows that one context of one request may hold. `cross` gives each
-    cross-attention context its greatest number of rows.
+    cross-attention context its greatest number of rows. Of prompts that several requests hold in
+    the same pages, chunks of `shared_chunk` rows are attended together (`levels`); 0 says that none
+    are.
     """
 
     layers: int
@@ -21,6 +23,7 @@ class CacheLayout:
     max_rows: int
     contexts: tuple[str, ...] = ("main",)
     cross: Mapping[str, int] = field(default_factory=dict)
+    shared_chunk: int = 0
 
     def __post_init__(self) -> None:
         sizes = (self.layers, self.kv_heads, self.head_dim, self.pages, self.page_size)

@@ -39,13 +39,13 @@ class CacheSnapshot:
 class TakenOut:
     """What contexts held when they were taken out: `pages` are those with rows, each once.
 
-    `places[key]` are a context's pages as indices of `pages`, `states[key]` its length and its
-    position.
+    `places[key]` are a context's pages as indices of `pages`, `states[key]` its length, its
+    position and the rows of its prompt.
     """
 
     pages: Pages
     places: Mapping[int, NDArray[np.int64]]
-    states: Mapping[int, tuple[int, int]]
+    states: Mapping[int, tuple[int, int, int]]
 
 
 class PageTables:
@@ -67,6 +67,8 @@ class PageTables:
         self.state: NDArray[np.int64] = np.zeros((2, keys), dtype=np.int64)
         self.lengths: NDArray[np.int64] = self.state[0]
         self.positions: NDArray[np.int64] = self.state[1]
+        # Rows with which a context begins that may be in pages of others as well: its prompt's.
+        self.prompts: NDArray[np.int64] = np.zeros(keys, dtype=np.int64)
         self.owners: NDArray[np.int64] = np.zeros(keys, dtype=np.int64)
         self.version = 0
 
@@ -125,6 +127,7 @@ class PageTables:
             self.allocator.release(self.table[key, :count].copy())
             self.table[key, :count] = self.layout.dummy_page
         self.page_counts[keys] = 0
+        self.prompts[keys] = 0
         self.state[:, keys] = 0
 
     def fork(self, source: int, target: int) -> None:
@@ -138,6 +141,7 @@ class PageTables:
         self.table[target, :count] = pages
         self.page_counts[target] = count
         self.state[:, target] = self.state[:, source]
+        self.prompts[target] = self.prompts[source]
 
     def adopt(self, key: int, pages: Pages) -> None:
         """Makes an empty context hold full pages of others, which it only reads."""
@@ -159,7 +163,10 @@ class PageTables:
         return TakenOut(
             pages=pages.astype(np.int32),
             places={key: place for key, place in zip(used, places, strict=True) if place.size},
-            states={key: (int(self.lengths[key]), int(self.positions[key])) for key in used},
+            states={
+                key: (int(self.lengths[key]), int(self.positions[key]), int(self.prompts[key]))
+                for key in used
+            },
         )
 
     def put_back(self, taken: TakenOut) -> Pages:
@@ -180,7 +187,7 @@ class PageTables:
             referenced[place] = True
             self.table[key, : place.size] = pages[place]
             self.page_counts[key] = place.size
-            self.lengths[key], self.positions[key] = taken.states[key]
+            self.lengths[key], self.positions[key], self.prompts[key] = taken.states[key]
         return pages
 
     def snapshot(self) -> CacheSnapshot:
