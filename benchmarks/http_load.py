@@ -25,6 +25,7 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "runtime")]
 
+from mstarc_runtime.server.limits import Patience  # noqa: E402
 from mstarc_runtime.server.open_files import allow_connections  # noqa: E402
 
 MOST_RATIO = 1.5
@@ -157,17 +158,23 @@ def compile_plan(folder: Path) -> Path:
 
 def serve(name: str, plan: Path) -> None:
     """Runs one of the two servers; its port is the first line on stdout."""
-    import socket
-
     import uvicorn
 
     from benchmarks.null_server import bare_app, null_app
+    from mstarc_runtime.server.connections import collect_rarely, config_of, listening_at
 
     allow_connections()
-    app = null_app(plan) if name == "ours" else bare_app()
-    listening = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    patience = Patience()
+    if name == "ours":
+        config = config_of(null_app(plan), patience)
+    else:
+        idle_s = round(patience.idle_s)
+        config = uvicorn.Config(
+            bare_app(), http="h11", log_level="warning", access_log=False, timeout_keep_alive=idle_s
+        )
+    listening = listening_at("127.0.0.1", 0, backlog=4096)
+    collect_rarely()
     print(listening.getsockname()[1], flush=True)
-    config = uvicorn.Config(app, log_level="warning", access_log=False)
     uvicorn.Server(config).run(sockets=[listening])
 
 

@@ -1,6 +1,7 @@
 """The routes of `mstarc serve` with a model that answers at once, and the framework's alone."""
 
 import contextlib
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -83,13 +84,14 @@ def null_app(folder: Path) -> Starlette:
 
 
 def bare_app() -> Starlette:
-    """One route that reads the same JSON and answers with the same."""
+    """One route that reads the same JSON and answers with the same, an id in its head too."""
 
     async def generate(request: Request) -> JSONResponse:
         content = await request.json()
         assert content["inputs"]["prompt"]
         outputs = {"reply": {"type": "text", "text": REPLY}}
         usage = {"text_tokens": 0}
-        return JSONResponse({"model": "hello_stream", "outputs": outputs, "usage": usage})
+        answer = {"model": "hello_stream", "outputs": outputs, "usage": usage}
+        return JSONResponse(answer, headers={"x-request-id": secrets.token_hex(16)})
 
     return Starlette(routes=[Route("/generate", generate, methods=["POST"])])

@@ -157,6 +157,9 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
     ),
     CatalogueRow(code="MS9223", name="no-such-route", summary="a server has no such address"),
     CatalogueRow(
+        code="MS9224", name="request-too-slow", summary="a request did not come whole in its time"
+    ),
+    CatalogueRow(
         code="MS9301", name="worker-died", summary="a worker process ended while it was needed"
     ),
     CatalogueRow(

@@ -41,7 +41,12 @@ def live_of(most_bytes: int = 1000) -> tuple[Live, list[str]]:
 
 
 async def all_of(live: Live) -> list[Event]:
-    return [event async for event in live.events()]
+    found: list[Event] = []
+    while events := await live.take():
+        for event in events:
+            live.took(event)
+        found += events
+    return found
 
 
 def test_what_waits_is_joined_by_output() -> None:
@@ -82,13 +87,14 @@ def test_an_answer_that_nobody_takes_ends_at_its_bound() -> None:
 def test_an_answer_that_is_taken_has_no_bound() -> None:
     async def work() -> None:
         live, said = live_of(most_bytes=10)
-        events = live.events()
         for number in range(5):
             live.text("reply", f"{number} 3456")
-            assert await anext(events) == Text(output="reply", piece=f"{number} 3456")
+            (event,) = await live.take()
+            assert event == Text(output="reply", piece=f"{number} 3456")
+            live.took(event)
         live.failed(RuntimeFailure("MS9304", "a step failed"))
         with pytest.raises(RuntimeFailure, match="MS9304"):
-            await anext(events)
+            await live.take()
         while not live.is_over:
             await asyncio.sleep(0)
         assert said == ["over"]

@@ -5,12 +5,12 @@ The conductor counts exactly what waits; here more is not even handed over than 
 
 import asyncio
 import time
-from collections import Counter
+from collections.abc import Callable
 
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.server.limits import Limits
 from mstarc_runtime.server.live import Live
-from mstarc_runtime.server.turns import current_standing
+from mstarc_runtime.server.turns import USUAL, current_standing
 from mstarc_schedule.fairness import Turn
 
 
@@ -20,25 +20,26 @@ class Admission:
     def __init__(self, limits: Limits, slots: int) -> None:
         self._limits = limits
         self._slots = slots
-        self._taken: Counter[str] = Counter()
+        self._usual = USUAL.turn(limits.queue)
+        self._taken: dict[str, int] = {}
         self._kept: dict[Live, tuple[str, asyncio.TimerHandle | None]] = {}
 
-    def check(self, count: int, retry_after_s: int) -> tuple[Turn, float | None]:
+    def check(self, count: int, retry_after_s: Callable[[], int]) -> tuple[Turn, float | None]:
         """How so many requests of the client that asks now wait, and when they must be answered.
 
         Fails with MS9222 when that time has passed, or with MS9310.
         """
         standing = current_standing()
-        turn = standing.turn(self._limits.queue)
+        turn = self._usual if standing is USUAL else standing.turn(self._limits.queue)
         due_s = standing.due_s(self._limits.deadline_s)
         if due_s is not None and due_s <= time.monotonic():
             raise _late("it was not taken")
-        taken = self._taken[turn.key]
+        taken = self._taken.get(turn.key, 0)
         if taken + count > self._slots + (turn.most_waiting or 0):
             raise RuntimeFailure(
                 "MS9310",
                 f"{taken} requests run or wait already",
-                helps=[f"try again in {retry_after_s} s"],
+                helps=[f"try again in {retry_after_s()} s"],
             )
         return turn, due_s
 
@@ -49,7 +50,7 @@ class Admission:
             loop = asyncio.get_running_loop()
             left_s = max(0.0, due_s - time.monotonic())
             timer = loop.call_later(left_s, lambda: live.end(_late("it was ended")))
-        self._taken[turn.key] += 1
+        self._taken[turn.key] = self._taken.get(turn.key, 0) + 1
         self._kept[live] = (turn.key, timer)
 
     def over(self, live: Live) -> None:

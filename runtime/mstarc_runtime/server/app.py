@@ -11,10 +11,10 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from mstarc_runtime.errors import RuntimeFailure, did_you_mean
@@ -29,7 +29,8 @@ from mstarc_runtime.server import (
     watching,
 )
 from mstarc_runtime.server.body import wrong
-from mstarc_runtime.server.calls import Call, Calls
+from mstarc_runtime.server.calls import Call, Calls, current_call
+from mstarc_runtime.server.connections import connection_of, too_slow
 from mstarc_runtime.server.keys import Keys
 from mstarc_runtime.server.realtime.answer import ROUTE as REALTIME
 from mstarc_runtime.server.realtime.connection import no_socket, realtime
@@ -71,45 +72,40 @@ class BodyTooLarge(Exception):
     """More bytes came than a body may have."""
 
 
-class BodyLimit:
-    """Lets no more of a body in than `most_bytes`, whatever its head says."""
+class Endpoint:
+    """A route: what comes → `answer` → what is sent. Whatever it fails with is answered around it.
 
-    def __init__(self, app: ASGIApp, most_bytes: int) -> None:
-        self._app = app
-        self._most_bytes = most_bytes
+    No more of a body is let in than there may be, whatever its head says.
+    """
+
+    def __init__(self, answer: Answer, service: Service) -> None:
+        self._answer = answer
+        self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        most_bytes = self._service.limits.body_bytes
+        call, connection = current_call(), connection_of(scope)
+        if call is not None and call.length_bytes > most_bytes:
+            raise BodyTooLarge
         came = 0
 
         async def limited() -> Message:
             nonlocal came
             message = await receive()
             if message["type"] == "http.request":
+                if connection is not None and connection.is_slow:
+                    raise too_slow(connection.patience)
                 came += len(message.get("body", b""))
-                if came > self._most_bytes:
+                if came > most_bytes:
                     raise BodyTooLarge
             return message
 
-        await self._app(scope, limited if scope["type"] == "http" else receive, send)
+        answer = await self._answer(Request(scope, limited), self._service)
+        await answer(scope, limited, send)
 
 
 def app_of(service: Service, keys: Keys, lifespan: Lifespan) -> Starlette:
     """The application that serves a plan."""
-
-    def endpoint(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-        async def answered(request: Request) -> Response:
-            return await answer(request, service)
-
-        return answered
-
-    def limited(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-        async def answered(request: Request) -> Response:
-            length = request.headers.get("content-length", "")
-            if length.isdecimal() and int(length) > service.limits.body_bytes:
-                raise BodyTooLarge
-            return await answer(request, service)
-
-        return answered
 
     async def live(socket: WebSocket) -> None:
         await realtime(socket, service)
@@ -144,19 +140,19 @@ def app_of(service: Service, keys: Keys, lifespan: Lifespan) -> Starlette:
 
     return Starlette(
         routes=[
-            *(Route(path, limited(answer), methods=["POST"]) for path, answer in POSTS),
-            *(Route(path, endpoint(answer), methods=["GET"]) for path, answer in GETS),
+            *(Route(path, Endpoint(answer, service), methods=["POST"]) for path, answer in POSTS),
+            *(Route(path, Endpoint(answer, service), methods=["GET"]) for path, answer in GETS),
             WebSocketRoute(REALTIME, live),
         ],
         middleware=[
             Middleware(Calls, begun=service.tracing.begun, over=over, crashed=crashed),
             Middleware(Turns, keys=keys),
-            Middleware(BodyLimit, most_bytes=service.limits.body_bytes),
         ],
         exception_handlers={
             RuntimeFailure: failed,
             BodyTooLarge: too_large,
             ClientLeft: left,
+            ClientDisconnect: left,
             HTTPException: not_there,
         },
         lifespan=lifespan,

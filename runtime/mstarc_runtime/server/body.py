@@ -11,6 +11,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
+import msgspec
+
 from mstarc_runtime.errors import RuntimeFailure, did_you_mean
 from mstarc_runtime.loader import Declared
 from mstarc_runtime.request import find_declared
@@ -28,8 +30,20 @@ _KINDS: Mapping[str, tuple[type[Any], ...]] = {
 }
 
 
+_decode = msgspec.json.Decoder().decode
+
+
 def read_object(content: bytes) -> dict[str, Any]:
     """The JSON object that a body is. Fails with MS9217."""
+    try:
+        found = _decode(content)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        # Read again by what says more of what is wrong.
+        return _read_slowly(content)
+    return _object_of(found)
+
+
+def _read_slowly(content: bytes) -> dict[str, Any]:
     try:
         found = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
@@ -38,10 +52,14 @@ def read_object(content: bytes) -> dict[str, Any]:
         raise wrong("the body is nested too deeply") from error
     except ValueError as error:
         raise wrong("the body is not JSON", str(error)) from error
-    if not isinstance(found, dict):
-        raise wrong("the body is not a JSON object")
     if _ESCAPED.search(content) and not _is_text(found):
         raise wrong("the body has half a character", "`\\ud800` … `\\udfff` come in pairs")
+    return _object_of(found)
+
+
+def _object_of(found: Any) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        raise wrong("the body is not a JSON object")
     return found
 
 

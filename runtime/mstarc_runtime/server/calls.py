@@ -4,10 +4,10 @@
 What a call submits finds it through a context variable, of which asyncio keeps one a task.
 """
 
+import random
 import re
-import secrets
 import time
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -17,8 +17,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from mstarc_runtime.server.followed import Followed
+    from mstarc_runtime.server.turns import Standing
 
 HEADER: Final = "x-request-id"
+_HEADER: Final = HEADER.encode()
+# How the names of headers begin that this server has for itself.
+OURS: Final = b"x-mstarc-"
+# What stands for the method of a call that is one.
+WEBSOCKET: Final = "WEBSOCKET"
 _WORD = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
@@ -29,12 +35,25 @@ class Call:
     id: str
     method: str
     path: str
-    headers: Mapping[str, str]
+    raw_headers: Iterable[tuple[bytes, bytes]]
     began_ns: int = field(default_factory=time.monotonic_ns)
     status: int = 0
+    # Of the body, as the head says; whether the head has words of ours.
+    length_bytes: int = 0
+    says_more: bool = False
+    # Who asks, and how what it submits waits.
+    standing: "Standing | None" = None
     # What it has submitted, and its span where calls are traced.
     requests: list["Followed"] = field(default_factory=list)
     span: Any = None
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The last of each name, in small letters."""
+        return {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in self.raw_headers
+        }
 
     @property
     def seconds(self) -> float:
@@ -74,8 +93,7 @@ class Calls:
         async def named(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.accept"):
                 call.status = message.get("status", 101)
-                headers = [*message.get("headers", ()), (HEADER.encode(), call.id.encode())]
-                message = {**message, "headers": headers}
+                message["headers"] = [*message.get("headers", ()), (_HEADER, call.id.encode())]
             await send(message)
 
         token = _CALL.set(call)
@@ -90,16 +108,25 @@ class Calls:
         finally:
             _CALL.reset(token)
             self._over(call)
+            # They know it too, and what knows one another waits for the collector.
+            call.requests.clear()
 
 
 def _call_of(scope: MutableMapping[str, Any]) -> Call:
-    headers = {
-        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
-    }
-    given = headers.get(HEADER, "")
+    given = length = ""
+    says_more = False
+    for name, value in scope["headers"]:
+        if name == _HEADER:
+            given = value.decode("latin-1")
+        elif name == b"content-length":
+            length = value.decode("latin-1")
+        elif name.startswith(OURS):
+            says_more = True
     return Call(
-        id=given if _WORD.fullmatch(given) else secrets.token_hex(16),
-        method=scope.get("method", "WEBSOCKET"),
+        id=given if given and _WORD.fullmatch(given) else f"{random.getrandbits(128):032x}",
+        method=scope.get("method", WEBSOCKET),
         path=scope["path"],
-        headers=headers,
+        raw_headers=scope["headers"],
+        length_bytes=int(length) if length.isdecimal() else 0,
+        says_more=says_more,
     )

@@ -15,10 +15,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from mstarc_runtime.request import Asked
 from mstarc_runtime.server import body as fields
+from mstarc_runtime.server import turns
 from mstarc_runtime.server.abilities import Abilities, cannot
 from mstarc_runtime.server.inputs import Given, prepared
 from mstarc_runtime.server.live import Live, Sound, Text
@@ -26,13 +27,13 @@ from mstarc_runtime.server.models import check_model
 from mstarc_runtime.server.samples import ender_of, events_of, samples_of
 from mstarc_runtime.server.service import Service
 from mstarc_runtime.server.sound_formats import encoded, formats, pcm
-from mstarc_runtime.server.streaming import DONE, Pieces, event, streamed_events, unless_gone
+from mstarc_runtime.server.streaming import DONE, Json, Pieces, event, streamed_events, unless_gone
 from mstarc_runtime.server.threads import in_thread
 
 ROUTE: Final = "/v1/chat/completions"
 FIELDS: Final = (
     *("model", "messages", "stream", "stream_options", "modalities", "audio"),
-    *("max_completion_tokens", "n", "user"),
+    *("max_completion_tokens", "n", "user", *turns.FIELDS),
 )
 MOST: Final = 8
 _MEDIA: Final = {"image_url": "image", "video_url": "video"}
@@ -61,6 +62,7 @@ async def chat(request: Request, service: Service) -> Response:
     body = await request.body()
     content = fields.read_object(body)
     service.check_ready()
+    turns.read_fields(content, service.abilities.options)
     asked = await in_thread(lambda: _read(service, content), size_bytes=len(body))
     request_for = await prepared(service, asked.asked, asked.given)
     lives = service.submit_all(samples_of(request_for, asked.count), ROUTE)
@@ -203,7 +205,7 @@ async def _completion(service: Service, lives: Sequence[Live], asked: _Chat) -> 
         for number, live in enumerate(lives)
     ]
     head = _head(service, asked, "chat.completion")
-    return JSONResponse({**head, "choices": choices, "usage": _usage(service, lives)})
+    return Json({**head, "choices": choices, "usage": _usage(service, lives)})
 
 
 async def _message(asked: _Chat, said: _Said) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from mstarc_runtime.launch import launched
 from mstarc_runtime.loader import load_placement, load_plan, usual_placement
 from mstarc_runtime.server.app import app_of
 from mstarc_runtime.server.arguments import parse_serve, supervision
+from mstarc_runtime.server.connections import collect_rarely, config_of, listening_at
 from mstarc_runtime.server.keys import read_keys
 from mstarc_runtime.server.limits import limits_of
 from mstarc_runtime.server.log import Log
@@ -35,7 +36,6 @@ from mstarc_runtime.settings import read_settings
 
 _INTERRUPTED = 130
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_BACKLOG = 2048
 _LOOK_S = 0.05
 
 
@@ -83,7 +83,7 @@ def _serve(arguments: Sequence[str]) -> int:
     settings = run_settings(options, plan, placement)
     tracing = tracing_to(options.traces, plan.model)
     allow_connections()
-    listening = _listen(options.host, options.port)
+    listening = listening_at(options.host, options.port)
     host, port = listening.getsockname()[:2]
 
     def changed(state: State) -> None:
@@ -113,6 +113,7 @@ def _serve(arguments: Sequence[str]) -> int:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        collect_rarely()
         ranks.start()
         shown = f"[{host}]" if ":" in host else host
         log.take_warnings()
@@ -120,11 +121,10 @@ def _serve(arguments: Sequence[str]) -> int:
         yield
 
     server = _Server(
-        uvicorn.Config(
+        config_of(
             app_of(service, keys, lifespan),
-            log_level="warning",
-            access_log=False,
-            timeout_graceful_shutdown=options.drain_timeout,
+            service.limits.patience,
+            drain_s=options.drain_timeout,
         )
     )
     server.service = service
@@ -156,20 +156,3 @@ def _end(ranks: RanksThread, log: Log, *, was_lost: bool) -> int:
         return 2
     log.say("ended: all requests are over, and all processes are gone", "ended")
     return 0
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """A socket that listens. Fails with MS9312."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = found[0]
-        return socket.create_server(
-            (str(address[0]), port), family=family, backlog=_BACKLOG, reuse_port=False
-        )
-    except OSError as error:
-        raise RuntimeFailure(
-            "MS9312",
-            f"`{host}` can't be listened on at port {port}",
-            notes=[f"the system says: {error.strerror}"],
-            helps=["`--port 0` takes a free port"],
-        ) from error

@@ -40,7 +40,8 @@ class Followed:
     @property
     def sound_s(self) -> float:
         """Seconds of sound made."""
-        return sum(playback.sound_s for playback in list(self.live.playing.values()))
+        playing = self.live.playing
+        return sum([each.sound_s for each in list(playing.values())]) if playing else 0.0
 
     def shown(self) -> dict[str, Any]:
         """What who watches sees of it."""

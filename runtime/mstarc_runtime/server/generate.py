@@ -16,17 +16,19 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from mstarc_runtime.loader import Declared
 from mstarc_runtime.request import Asked
 from mstarc_runtime.server import body as fields
+from mstarc_runtime.server import turns
 from mstarc_runtime.server.inputs import Content, prepared_inputs, read_inputs
 from mstarc_runtime.server.live import Event, Live, Sound, Text, Value
 from mstarc_runtime.server.service import Service
 from mstarc_runtime.server.sound_formats import encoded, pcm
 from mstarc_runtime.server.streaming import (
     DONE,
+    Json,
     Pieces,
     event,
     streamed_events,
@@ -35,7 +37,7 @@ from mstarc_runtime.server.streaming import (
 from mstarc_runtime.server.threads import in_thread
 
 ROUTE: Final = "/generate"
-FIELDS: Final = ("inputs", "options", "wants", "seed", "stream")
+FIELDS: Final = ("inputs", "options", "wants", "seed", "stream", *turns.FIELDS)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -53,6 +55,7 @@ async def generate(request: Request, service: Service) -> Response:
     body = await request.body()
     content = fields.read_object(body)
     service.check_ready()
+    turns.read_fields(content, ())
     asked, contents = await in_thread(lambda: _read(service, content), size_bytes=len(body))
     is_streamed = fields.field(content, "stream", "true or false", False)
     live = service.submit(await prepared_inputs(service, asked, contents), ROUTE)
@@ -84,9 +87,8 @@ def _read(
 
 async def _whole(service: Service, live: Live, as_parts: bool) -> Response:
     made: dict[str, _Made] = {}
-    async with aclosing(service.events(live)) as events:
-        async for each in events:
-            _keep(made.setdefault(each.output, _Made()), each)
+    for each in await service.whole(live):
+        _keep(made.setdefault(each.output, _Made()), each)
     types = {entry.name: entry for entry in service.plan.outputs}
     usage = {"text_tokens": live.tokens}
 
@@ -94,7 +96,7 @@ async def _whole(service: Service, live: Live, as_parts: bool) -> Response:
         if as_parts:
             return _multipart(made, types)
         outputs = {name: _json(one, types[name]) for name, one in made.items()}
-        return JSONResponse({"model": service.plan.model, "outputs": outputs, "usage": usage})
+        return Json({"model": service.plan.model, "outputs": outputs, "usage": usage})
 
     parts = [part for one in made.values() for part in (*one.sounds, *one.arrays)]
     return await in_thread(build, size_bytes=sum(part.nbytes for part in parts))

@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse, Response
 
 from mstarc_runtime.request import Asked
 from mstarc_runtime.server import body as fields
+from mstarc_runtime.server import turns
 from mstarc_runtime.server.abilities import Abilities, cannot
 from mstarc_runtime.server.forms import read_form
 from mstarc_runtime.server.inputs import Given, prepared
@@ -61,7 +62,8 @@ async def generate(request: Request, service: Service) -> Response:
         raise cannot(service.plan, GENERATIONS, "it makes pictures of a text alone")
     content = fields.read_object(await request.body())
     service.check_ready()
-    fields.options_in(content, FIELDS, service.abilities.options, "a picture")
+    turns.read_fields(content, service.abilities.options)
+    fields.options_in(content, (*FIELDS, *turns.FIELDS), service.abilities.options, "a picture")
     asked = _read(service, content, (), "image_generation")
     return await _answer(request, service, asked, GENERATIONS)
 

@@ -8,6 +8,17 @@ from typing import Final
 from mstarc_runtime.media.limits import MediaLimits
 
 _MB: Final = 1_000_000
+# Of a request that is on its way: 128 kbit/s.
+LEAST_BYTES_A_SECOND: Final = 16_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a connection may ask nothing, and how long a request may take to come: `request_s`
+    and a second more for each `LEAST_BYTES_A_SECOND` that came."""
+
+    idle_s: float = 60.0
+    request_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,16 +30,30 @@ class Limits:
     body_bytes: int
     unread_bytes: int
     deadline_s: float | None = None
+    patience: Patience = field(default_factory=Patience)
     media: MediaLimits = field(default_factory=MediaLimits)
     media_processes: int = 2
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
     """The options of limits, each with what it is by default."""
-    usual = MediaLimits()
+    usual, patience = MediaLimits(), Patience()
     limits: tuple[tuple[str, int, str, str], ...] = (
         ("queue", 64, "N", "requests of a key that may wait for a slot; more are answered 429"),
         ("deadline", 0, "SECONDS", "what a request has from its coming to its end; 0: no end"),
+        (
+            "idle-timeout",
+            int(patience.idle_s),
+            "SECONDS",
+            "how long a connection may ask nothing before it is closed",
+        ),
+        (
+            "request-timeout",
+            int(patience.request_s),
+            "SECONDS",
+            f"how long a request may take to come, and one more for {LEAST_BYTES_A_SECOND // 1000} "
+            "kB of it; then it is answered 408",
+        ),
         ("max-body-mb", 64, "MB", "of a request's body"),
         ("max-unread-mb", 64, "MB", "of an answer not taken; above it the request ends"),
         ("max-sound", int(usual.sound_s), "SECONDS", "of a request's sounds"),
@@ -59,6 +84,7 @@ def limits_of(options: argparse.Namespace) -> Limits:
         body_bytes=options.max_body_mb * _MB,
         unread_bytes=options.max_unread_mb * _MB,
         deadline_s=options.deadline or None,
+        patience=Patience(idle_s=options.idle_timeout, request_s=options.request_timeout),
         media=MediaLimits(
             sound_s=options.max_sound,
             picture_pixels=options.max_picture_mp * _MB,

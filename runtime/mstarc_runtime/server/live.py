@@ -7,8 +7,7 @@ client leaves unread is bounded: above `most_bytes` its request, and no other, e
 
 import asyncio
 import threading
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -68,7 +67,7 @@ class Live:
         # The conductor's number: of the ranks' thread.
         self.number: int | None = None
         self.tokens = 0
-        self.tokens_of: Counter[str] = Counter()
+        self.tokens_of: dict[str, int] = {}
         # Rows that were read before an output's first token, where that is known.
         self.read: dict[str, int] = {}
         self.failure: RuntimeFailure | None = None
@@ -82,11 +81,12 @@ class Live:
         self._on_over = on_over
         self._lock = threading.Lock()
         self._thread = threading.get_ident()
-        self._events: deque[Event] = deque()
+        self._events: list[Event] = []
         self._bytes = 0
         self._is_told = False
         self._has_ended = False
-        self._came = asyncio.Event()
+        # Whoever waits for more.
+        self._waiting: asyncio.Future[None] | None = None
 
     # In the ranks' thread
 
@@ -108,7 +108,7 @@ class Live:
 
     def count_tokens(self, output: str, count: int) -> None:
         self.tokens += count
-        self.tokens_of[output] += count
+        self.tokens_of[output] = self.tokens_of.get(output, 0) + count
 
     def finished(self) -> None:
         self._end(None)
@@ -161,7 +161,7 @@ class Live:
             self._events.clear()
             self.failure = failure
         self._give_up(self)
-        self._came.set()
+        self._call()
 
     def _wake(self) -> None:
         with self._lock:
@@ -170,28 +170,35 @@ class Live:
         if ended and not self.is_over:
             self.is_over = True
             self._on_over(self)
-        self._came.set()
+        self._call()
 
-    async def events(self) -> AsyncIterator[Event]:
-        """What comes, until the end. Raises the failure with which the request ends."""
+    def _call(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
+    async def take(self) -> list[Event]:
+        """What came since, at least one event; none at the end. Raises what it fails with."""
         while True:
             with self._lock:
-                taken = list(self._events)
-                self._events.clear()
+                taken = self._events
+                if taken:
+                    self._events = []
                 failure, is_over = self.failure, self.is_over
-            for event in _joined(taken):
-                with self._lock:
-                    self._bytes -= _size(event)
-                yield event
             if taken:
-                continue
+                return _joined(taken)
             if failure is not None:
                 raise failure
             if is_over:
-                return
+                return []
             # Whatever is put from here on wakes us, in this thread and so after this line.
-            self._came.clear()
-            await self._came.wait()
+            self._waiting = self._loop.create_future()
+            await self._waiting
+
+    def took(self, event: Event) -> None:
+        """An event is handed on: only what is left is unread."""
+        with self._lock:
+            self._bytes -= _size(event)
 
 
 def _joined(events: list[Event]) -> list[Event]:

@@ -4,25 +4,22 @@ Requests are counted here as they end; what the ranks count is taken from what t
 (`worker_metrics`).
 """
 
-from typing import Any, TypeVar, cast
-
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from mstarc_runtime.server.followed import Followed
+from mstarc_runtime.server.tallies import Counts, Spreads
 from mstarc_runtime.server.worker_metrics import WorkerMetrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 _FACTORS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0, 10.0)
-Kind = TypeVar("Kind", Counter, Histogram)
 
 
 class Metrics:
     """Counters, gauges and histograms of a server."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Any, tuple[str, ...]], Any] = {}
         self.registry = CollectorRegistry()
         self.workers = WorkerMetrics()
         self.registry.register(self.workers)
@@ -68,16 +65,22 @@ class Metrics:
             "request_seconds", "Seconds from a request's coming to its end", _SECONDS, "route"
         )
 
+    def first(self, followed: Followed) -> None:
+        """Notes when a request's first output came."""
+        assert followed.first_output_s is not None
+        self.first_output_s.labels(followed.route).observe(followed.first_output_s)
+
     def over(self, followed: Followed) -> None:
         """Counts a request that has ended."""
         route, live, outcome = followed.route, followed.live, followed.outcome
-        self.of(self.requests, route, outcome).inc()
-        self.of(self.tokens, route).inc(live.tokens)
+        self.requests.labels(route, outcome).inc()
+        if live.tokens:
+            self.tokens.labels(route).inc(live.tokens)
         if live.failure is not None:
             self.failures.labels(live.failure.code).inc()
         times = followed.times
         if times.admitted_ns:
-            self.of(self.queue_s, route).observe((times.admitted_ns - times.submitted_ns) / 1e9)
+            self.queue_s.labels(route).observe((times.admitted_ns - times.submitted_ns) / 1e9)
         for output, playback in live.playing.items():
             self.sound_s.labels(route).inc(playback.sound_s)
             self.underruns.labels(route, output).inc(playback.underruns)
@@ -86,49 +89,35 @@ class Metrics:
                 spent_s = playback.last_s - times.admitted_ns / 1e9
                 self.real_time_factor.labels(route).observe(spent_s / playback.sound_s)
         if outcome == "finished":
-            self.of(self.request_s, route).observe(followed.seconds)
-
-    def of(self, metric: Kind, *labels: str) -> Kind:
-        """The one with these labels, found once: the library checks them anew each time."""
-        found = self._found.get((metric, labels))
-        if found is None:
-            found = self._found[metric, labels] = metric.labels(*labels)
-        return cast(Kind, found)
+            self.request_s.labels(route).observe(followed.seconds)
 
     def totals(self) -> dict[str, float]:
         """What has been counted so far, over all routes."""
         ended = {
-            outcome: _sum(self.requests, outcome=outcome)
+            outcome: self.requests.total(outcome=outcome)
             for outcome in ("finished", "failed", "cancelled")
         }
         return {
             **ended,
-            "refused": _sum(self.refusals),
-            "tokens": _sum(self.tokens),
-            "sound_s": _sum(self.sound_s),
-            "underruns": _sum(self.underruns),
+            "refused": self.refusals.total(),
+            "tokens": self.tokens.total(),
+            "sound_s": self.sound_s.total(),
+            "underruns": self.underruns.total(),
         }
 
     def text(self) -> bytes:
         """All of them, in Prometheus' format."""
         return generate_latest(self.registry)
 
-    def _counter(self, name: str, what: str, *labels: str) -> Counter:
-        return Counter(f"mstarc_{name}_total", what, labels, registry=self.registry)
+    def _counter(self, name: str, what: str, *labels: str) -> Counts:
+        counts = Counts(f"mstarc_{name}", what, labels)
+        self.registry.register(counts)
+        return counts
 
     def _gauge(self, name: str, what: str) -> Gauge:
         return Gauge(f"mstarc_{name}", what, registry=self.registry)
 
-    def _histogram(
-        self, name: str, what: str, buckets: tuple[float, ...], *labels: str
-    ) -> Histogram:
-        return Histogram(f"mstarc_{name}", what, labels, buckets=buckets, registry=self.registry)
-
-
-def _sum(counter: Counter, **labels: str) -> float:
-    return sum(
-        sample.value
-        for family in counter.collect()
-        for sample in family.samples
-        if sample.name.endswith("_total") and labels.items() <= sample.labels.items()
-    )
+    def _histogram(self, name: str, what: str, bounds: tuple[float, ...], *labels: str) -> Spreads:
+        spreads = Spreads(f"mstarc_{name}", what, labels, bounds)
+        self.registry.register(spreads)
+        return spreads

@@ -17,6 +17,7 @@ from mstarc_runtime.server.images import FORMATS, MOST
 from mstarc_runtime.server.models import option_schema
 from mstarc_runtime.server.service import Service
 from mstarc_runtime.server.sound_formats import formats
+from mstarc_runtime.server.turns import MOST_S, PRIORITIES
 
 _BASE64 = {"type": "string", "contentEncoding": "base64"}
 _ERROR = {
@@ -53,7 +54,8 @@ _REALTIME = {
 }
 _DESCRIPTION = (
     "`X-Mstarc-Priority: low`, `normal` or `high` orders the requests of one key that wait; "
-    "`X-Mstarc-Deadline` ends a request after so many seconds."
+    "`X-Mstarc-Deadline` ends a request after so many seconds. Where a body has `priority` or "
+    "`deadline`, that counts."
 )
 
 
@@ -141,6 +143,24 @@ def _table(kind: str, schema: Mapping[str, Any]) -> str:
     return f"<table><caption>{escape(kind)}</caption>{''.join(rows)}</table>"
 
 
+def _standing() -> dict[str, Any]:
+    """How a request waits, and for how long, in a body of JSON; an option of that name is that."""
+    return {
+        "priority": {
+            "type": "string",
+            "enum": list(PRIORITIES),
+            "default": "normal",
+            "description": "orders the requests of one key that wait",
+        },
+        "deadline": {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "maximum": MOST_S,
+            "description": "seconds from its coming, after which the request ends",
+        },
+    }
+
+
 def _options(service: Service) -> dict[str, Any]:
     return {option.name: option_schema(option) for option in service.plan.options}
 
@@ -170,6 +190,7 @@ def _chat(service: Service) -> dict[str, Any]:
         "max_completion_tokens": {"type": "integer"},
         "n": {"type": "integer", "minimum": 1, "maximum": CHATS, "default": 1},
         "user": {"type": "string"},
+        **_standing(),
         **_options(service),
     }
     if service.abilities.sound:
@@ -199,6 +220,7 @@ def _speech(service: Service) -> dict[str, Any]:
         "stream_format": {"type": "string", "enum": ["audio", "sse"], "default": "audio"},
         "stream": {"type": "boolean", "default": True},
         "speed": {"type": "number", "const": 1},
+        **_standing(),
         **_options(service),
     }
     return _operation("the sound of a text", "application/json", _object(properties, ["input"]))
@@ -218,7 +240,7 @@ def _transcription(service: Service) -> dict[str, Any]:
 
 
 def _generation(service: Service) -> dict[str, Any]:
-    schema = _object(_drawing(service), ["prompt"])
+    schema = _object({**_standing(), **_drawing(service)}, ["prompt"])
     return _operation("pictures of a text", "application/json", schema)
 
 
@@ -262,6 +284,7 @@ def _generate(service: Service) -> dict[str, Any]:
         },
         "seed": {"type": "integer"},
         "stream": {"type": "boolean", "default": False},
+        **_standing(),
     }
     return _operation(
         "the spec's own inputs and outputs", "application/json", _object(properties, ["inputs"])

@@ -87,7 +87,7 @@ class Service:
         self.check_ready()
         for one in prepared:
             one.admit(self.plan)
-        turn, due_s = self._admission.check(len(prepared), self.retry_after_s)
+        turn, due_s = self._admission.check(len(prepared), lambda: self.retry_after_s)
         return [self._take(one, route, turn, due_s) for one in prepared]
 
     def _take(self, prepared: PreparedRequest, route: str, turn: Turn, due_s: float | None) -> Live:
@@ -129,18 +129,38 @@ class Service:
         if not live.is_over:
             self._ranks.call(end, lambda failure: None)
 
+    async def whole(self, live: Live) -> list[Event]:
+        """All that a request makes. Whoever stops listening ends it. Raises its failure."""
+        taken = self._taken.get(live)
+        made: list[Event] = []
+        try:
+            while events := await live.take():
+                if not made:
+                    self._first(taken)
+                for event in events:
+                    live.took(event)
+                made += events
+        finally:
+            self.cancel(live)
+        return made
+
     async def events(self, live: Live) -> AsyncGenerator[Event, None]:
         """What a request makes. Whoever stops listening ends it. Raises its failure."""
         taken = self._taken.get(live)
         try:
-            async for event in live.events():
-                if taken is not None and taken.first_output_s is None:
-                    taken.first_output_s = taken.seconds
-                    seen = self.metrics.of(self.metrics.first_output_s, taken.route)
-                    seen.observe(taken.seconds)
-                yield event
+            while events := await live.take():
+                self._first(taken)
+                for event in events:
+                    live.took(event)
+                    yield event
         finally:
             self.cancel(live)
+
+    def _first(self, taken: Followed | None) -> None:
+        """Notes when the first of what a request makes has come."""
+        if taken is not None and taken.first_output_s is None:
+            taken.first_output_s = taken.seconds
+            self.metrics.first(taken)
 
     def ender(self, live: Live) -> Callable[[], None]:
         """What ends a request if it is not over."""

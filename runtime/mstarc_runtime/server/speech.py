@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from mstarc_runtime.request import Asked
 from mstarc_runtime.server import body as fields
+from mstarc_runtime.server import turns
 from mstarc_runtime.server.abilities import cannot, rate_of
 from mstarc_runtime.server.chat import read_voice
 from mstarc_runtime.server.inputs import Given, prepared
@@ -37,7 +38,10 @@ from mstarc_runtime.server.streaming import (
 )
 
 ROUTE: Final = "/v1/audio/speech"
-FIELDS: Final = ("model", "input", "voice", "response_format", "stream_format", "stream", "speed")
+FIELDS: Final = (
+    *("model", "input", "voice", "response_format", "stream_format", "stream", "speed"),
+    *turns.FIELDS,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,7 @@ async def speech(request: Request, service: Service) -> Response:
         raise cannot(service.plan, ROUTE, "it makes sound of a text alone")
     content = fields.read_object(await request.body())
     service.check_ready()
+    turns.read_fields(content, service.abilities.options)
     asked = _read(service, content)
     given = [Given(kind="text", content=asked.text)]
     live = service.submit(await prepared(service, asked.asked, given), ROUTE)

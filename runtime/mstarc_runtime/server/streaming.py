@@ -6,20 +6,19 @@ it for whole.
 """
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import aclosing
-from typing import Any
+from contextlib import aclosing, suppress
+from typing import Any, TypeVar
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.server.connections import connection_of
 from mstarc_runtime.server.refusals import error_of
 
-# Who leaves within this time gets an answer that nobody reads.
-_BRIEF_S = 0.005
 DONE = b"data: [DONE]\n\n"
 EVENTS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -30,6 +29,19 @@ EVENTS = {
 
 Pieces = AsyncGenerator[bytes, None]
 End = Callable[[], None]
+Made = TypeVar("Made")
+
+
+encode = msgspec.json.Encoder().encode
+
+
+class Json(Response):
+    """A whole answer of JSON."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return encode(content)
 
 
 class ClientLeft(Exception):
@@ -38,7 +50,7 @@ class ClientLeft(Exception):
 
 def event(content: Mapping[str, Any]) -> bytes:
     """One server-sent event."""
-    return b"data: " + json.dumps(content, ensure_ascii=False).encode() + b"\n\n"
+    return b"data: " + encode(content) + b"\n\n"
 
 
 async def gone(receive: Receive) -> None:
@@ -47,26 +59,20 @@ async def gone(receive: Receive) -> None:
         pass
 
 
-async def unless_gone(request: Request, made: Coroutine[Any, Any, Response], end: End) -> Response:
-    """The response; `end` is called if it fails. Raises ClientLeft if nobody waits for it."""
-    # Made in this task, and watched only if it takes a while: tasks are most of what a small answer
-    # costs.
+async def unless_gone(request: Request, made: Coroutine[Any, Any, Made], end: End) -> Made:
+    """What is made; `end` is called if that fails. Raises ClientLeft if nobody waits for it."""
+    # Made in this task, which is cancelled if the client leaves: tasks are most of what a small
+    # answer costs.
     this = asyncio.current_task()
     assert this is not None
-    watching: asyncio.Task[None] | None = None
     has_left = False
 
-    def leave(_: "asyncio.Task[None]") -> None:
+    def leave() -> None:
         nonlocal has_left
         has_left = True
         this.cancel()
 
-    def watch() -> None:
-        nonlocal watching
-        watching = asyncio.ensure_future(gone(request.receive))
-        watching.add_done_callback(leave)
-
-    timer = asyncio.get_running_loop().call_later(_BRIEF_S, watch)
+    stop = _watch(request, leave)
     try:
         return await made
     except asyncio.CancelledError as error:
@@ -78,10 +84,22 @@ async def unless_gone(request: Request, made: Coroutine[Any, Any, Response], end
         end()
         raise
     finally:
-        timer.cancel()
-        if watching is not None:
-            watching.remove_done_callback(leave)
-            watching.cancel()
+        stop()
+
+
+def _watch(request: Request, leave: Callable[[], None]) -> Callable[[], None]:
+    """Has `leave` called when the client has left, until what is returned is called."""
+    connection = connection_of(request.scope)
+    if connection is not None:
+        connection.when_gone(leave)
+        return connection.look_away
+    watching = asyncio.ensure_future(gone(request.receive))
+    watching.add_done_callback(lambda task: None if task.cancelled() else leave())
+
+    def stop() -> None:
+        watching.cancel()
+
+    return stop
 
 
 class Stream(Response):
@@ -109,17 +127,11 @@ class Stream(Response):
         self.init_headers(headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sending = asyncio.ensure_future(self._send(send))
-        watching = asyncio.ensure_future(gone(receive))
         try:
-            await asyncio.wait({sending, watching}, return_when=asyncio.FIRST_COMPLETED)
+            with suppress(ClientLeft):
+                await unless_gone(Request(scope, receive), self._send(send), self._end)
         finally:
             self._end()
-            watching.cancel()
-            sending.cancel()
-            await asyncio.wait({sending, watching})
-        if not sending.cancelled() and (error := sending.exception()) is not None:
-            raise error
 
     async def _send(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}

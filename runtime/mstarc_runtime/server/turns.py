@@ -1,16 +1,16 @@
 """Who a request is from, how soon it wants its answer, and how it stands among others that wait.
 
 A middleware reads the key, `X-Mstarc-Priority` (low, normal, high) and `X-Mstarc-Deadline` (seconds
-from its coming) from the head of every request, and refuses those without a key that is known. What
-is submitted for a request finds its `Standing` through a context variable, as asyncio keeps one a
-task.
+from its coming) from the head of every request, and refuses those without a key that is known. A
+body of JSON may say `priority` and `deadline` too, and then that counts. What is submitted for a
+request finds its `Standing` at its call.
 """
 
 import math
 import time
-from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -18,6 +18,7 @@ from starlette.websockets import WebSocket
 
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.server import body as fields
+from mstarc_runtime.server.calls import WEBSOCKET, current_call
 from mstarc_runtime.server.keys import Client, Keys
 from mstarc_runtime.server.refusals import refusal, refuse_socket
 from mstarc_schedule.fairness import Turn
@@ -32,18 +33,18 @@ _OPEN: Final = frozenset(
 _OPEN_BELOW: Final = ("/page/",)
 # Browsers can't set headers of a WebSocket; OpenAI's clients offer the key as a protocol then.
 _PROTOCOL_KEY: Final = "openai-insecure-api-key."
-_MOST_S: Final = 86_400.0
+MOST_S: Final = 86_400.0
+# In a body of JSON, unless the spec has an option of that name.
+FIELDS: Final = ("priority", "deadline")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Of a request. It came at `came_s` of the monotonic clock; of a connection that asks several
-    times that is None, and each begins when it is asked."""
+    """Of a request: seconds that it has from its coming, if it says so."""
 
     client: Client = field(default_factory=Client)
     priority: int = 0
     deadline_s: float | None = None
-    came_s: float | None = None
 
     def turn(self, queue: int) -> Turn:
         """How it waits; `queue` is what may wait of a client that says nothing else."""
@@ -54,19 +55,26 @@ class Standing:
         )
 
     def due_s(self, usual_s: float | None) -> float | None:
-        """When it must be answered, by the monotonic clock."""
+        """When what asks now must be answered, by the monotonic clock.
+
+        A connection may ask several times: each begins when it is asked.
+        """
         allowed = usual_s if self.deadline_s is None else self.deadline_s
         if allowed is None:
             return None
-        return (time.monotonic() if self.came_s is None else self.came_s) + allowed
+        call = current_call()
+        asks_once = call is not None and call.method != WEBSOCKET
+        return (call.began_ns / 1e9 if call and asks_once else time.monotonic()) + allowed
 
 
-_STANDING: ContextVar[Standing | None] = ContextVar("standing", default=None)
+USUAL: Final = Standing()
+"""That of a request which says nothing, where everybody is one client."""
 
 
 def current_standing() -> Standing:
     """That of the request that is being answered."""
-    return _STANDING.get() or Standing()
+    call = current_call()
+    return USUAL if call is None or call.standing is None else call.standing
 
 
 class Turns:
@@ -80,13 +88,12 @@ class Turns:
         if scope["type"] not in ("http", "websocket") or is_open(scope["path"]):
             await self._app(scope, receive, send)
             return
-        if not self._keys.are_needed and not _says_something(scope):
+        call = current_call()
+        assert call is not None, "calls stand around turns"
+        if not self._keys.are_needed and not call.says_more:
             # As most requests are: as if they had been read.
-            token = _STANDING.set(Standing(came_s=_came_s(scope)))
-            try:
-                await self._app(scope, receive, send)
-            finally:
-                _STANDING.reset(token)
+            call.standing = USUAL
+            await self._app(scope, receive, send)
             return
         try:
             standing = read_standing(HTTPConnection(scope), self._keys)
@@ -99,19 +106,8 @@ class Turns:
             else:
                 await refuse_socket(WebSocket(scope, receive, send), answer)
             return
-        token = _STANDING.set(standing)
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            _STANDING.reset(token)
-
-
-def _says_something(scope: Scope) -> bool:
-    return any(name.startswith(b"x-mstarc-") for name, _ in scope["headers"])
-
-
-def _came_s(scope: Scope) -> float | None:
-    return None if scope["type"] == "websocket" else time.monotonic()
+        call.standing = standing
+        await self._app(scope, receive, send)
 
 
 def is_open(path: str) -> bool:
@@ -128,7 +124,6 @@ def read_standing(connection: HTTPConnection, keys: Keys) -> Standing:
         client=client,
         priority=PRIORITIES[priority],
         deadline_s=_deadline(connection.headers.get(DEADLINE)),
-        came_s=_came_s(connection.scope),
     )
 
 
@@ -149,6 +144,34 @@ def _deadline(text: str | None) -> float | None:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
-    if not 0 < seconds <= _MOST_S:
-        raise fields.wrong(f"`{DEADLINE}` can't be `{text}`", f"it is seconds, up to {_MOST_S:.0f}")
+    return _seconds(seconds, DEADLINE, f"`{text}`")
+
+
+def _seconds(seconds: float, name: str, shown: str) -> float:
+    """Fails with MS9217 if nobody can be given so long."""
+    if not 0 < seconds <= MOST_S:
+        raise fields.wrong(f"`{name}` can't be {shown}", f"it is seconds, up to {MOST_S:.0f}")
     return seconds
+
+
+def read_fields(body: Mapping[str, Any], options: Collection[str]) -> None:
+    """What a body says of how its request stands, which then counts. Fails with MS9217.
+
+    A field that has the name of one of `options` is that option.
+    """
+    said = {name: body[name] for name in FIELDS if name in body and name not in options}
+    if not said:
+        return
+    call = current_call()
+    assert call is not None, "a body belongs to a call"
+    standing = current_standing()
+    usual = next(word for word, rank in PRIORITIES.items() if rank == standing.priority)
+    priority = fields.choice(said, "priority", tuple(PRIORITIES), usual)
+    deadline_s = fields.field(said, "deadline", "number")
+    if deadline_s is not None:
+        deadline_s = _seconds(deadline_s, "deadline", fields.shown(deadline_s))
+    call.standing = replace(
+        standing,
+        priority=PRIORITIES[priority],
+        deadline_s=standing.deadline_s if deadline_s is None else float(deadline_s),
+    )

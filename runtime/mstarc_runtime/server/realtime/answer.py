@@ -65,7 +65,7 @@ class Answer:
             return
         most = request.options.get("max_tokens")
         reply = self.service.abilities.reply
-        tokens = 0 if reply is None else self.live.tokens_of[reply.name]
+        tokens = 0 if reply is None else self.live.tokens_of.get(reply.name, 0)
         if most is not None and tokens >= most:
             await self._end("incomplete", {"type": "incomplete", "reason": "max_output_tokens"})
         else:
@@ -187,7 +187,7 @@ class Answer:
         reply = self.service.abilities.reply
         if self.live is None or reply is None:
             return {"output_tokens": 0}
-        made, read = self.live.tokens_of[reply.name], self.live.read.get(reply.name)
+        made, read = self.live.tokens_of.get(reply.name, 0), self.live.read.get(reply.name)
         if read is None:
             return {"output_tokens": made}
         return {"input_tokens": read, "output_tokens": made, "total_tokens": read + made}
