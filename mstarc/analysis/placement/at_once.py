@@ -28,9 +28,16 @@ class Shared:
 
 
 def layouts_at_once(
-    model_of_requests: Callable[[int], Model], at_once: int, objective: Objective, keep: int
+    model_of_requests: Callable[[int], Model],
+    at_once: int,
+    objective: Objective,
+    keep: int,
+    apart: float = 0.0,
 ) -> Shared | None:
-    """The best layouts for `at_once` requests; None where none has room, or there is no piece."""
+    """The best layouts for `at_once` requests; None where none has room, or there is no piece.
+
+    Each is worse than the one before by more than the part `apart`.
+    """
     model_of = cache(model_of_requests)
     whole = model_of(at_once)
     if not whole.problem.pieces:
@@ -40,10 +47,10 @@ def layouts_at_once(
     for copies in _numbers(min(devices, at_once)):
         requests = -(-at_once // copies)
         problem = model_of(requests).problem
-        for layout in search(_part_of(problem, copies), objective, keep=keep):
+        for layout in search(_part_of(problem, copies), objective, keep=keep, apart=apart):
             copied = _copied(layout, copies, objective)
             found.append((copied.key, len(found), requests, copied))
-        for layout in search(problem, objective, keep=keep):
+        for layout in search(problem, objective, keep=keep, apart=apart):
             counted = _counted_again(layout, model_of, at_once, objective)
             if counted is not None:
                 most = -(-at_once // min(counted.copies))
@@ -51,13 +58,12 @@ def layouts_at_once(
     if not found:
         return None
     found.sort(key=lambda entry: entry[:2])
-    distinct: dict[object, Layout] = {}
-    for _, _, _, layout in found:
-        distinct.setdefault((tuple(layout.homes.items()), layout.copies), layout)
-    _, _, requests, _ = found[0]
-    return Shared(
-        model=model_of(requests), requests=requests, layouts=tuple(distinct.values())[:keep]
-    )
+    (_, _, requests, best), *others = found
+    kept = [best]
+    for key, _, _, layout in others:
+        if key[0] > kept[-1].key[0] * (1.0 + apart) and len(kept) < keep:
+            kept.append(layout)
+    return Shared(model=model_of(requests), requests=requests, layouts=tuple(kept))
 
 
 def _numbers(most: int) -> Iterator[int]:

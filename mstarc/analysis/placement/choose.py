@@ -58,7 +58,11 @@ def choose(
     table = cost_table(program, devices, limits, measured=measured, profile=profile, mix=mix)
     if table.mix.at_once is not None:
         shared = layouts_at_once(
-            lambda requests: model_of(program, table, requests), table.mix.at_once, objective, keep
+            lambda requests: model_of(program, table, requests),
+            table.mix.at_once,
+            objective,
+            keep,
+            APART,
         )
         if shared is not None:
             return Choice(

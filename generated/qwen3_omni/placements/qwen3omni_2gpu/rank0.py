@@ -275,6 +275,7 @@ STEPS = (
         rows="one",
         region="talker_decode.0",
         buckets=(1, 2, 4, 8, 16, 32),
+        stretch=4,
         pulls=("states.h", "states.media", "states.at"),
         sends=(("frames", 1),),
         then=Again("talk.talker_decode", first=TALK_DECODE_TALKER_DECODE_PASS, otherwise=TALK_DONE),
