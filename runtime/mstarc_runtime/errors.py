@@ -210,6 +210,11 @@ CATALOGUE: tuple[CatalogueRow, ...] = (
         name="restarts-exhausted",
         summary="a worker was lost again and again, and the server has given up",
     ),
+    CatalogueRow(
+        code="MS9322",
+        name="wrong-result",
+        summary="an op has returned something else than its spec declares",
+    ),
 )
 
 _ROWS = {row.code: row for row in CATALOGUE}

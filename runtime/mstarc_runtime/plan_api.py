@@ -89,6 +89,7 @@ __all__ = [
     "RequestRefused",
     "Ring",
     "Sampler",
+    "Signature",
     "SpreadStep",
     "StatelessNode",
     "Step",
@@ -100,7 +101,7 @@ __all__ = [
     "parts_in_order",
 ]
 
-PLAN_ABI = 4
+PLAN_ABI = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +129,14 @@ class Sampler:
     seed: str | None = None
     suppress: tuple[int, ...] = ()
     allow: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """What an op takes and gives, in the spec's words: types, and results as `name: type`."""
+
+    takes: tuple[str, ...]
+    gives: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +240,7 @@ class Builder(Protocol):
         reads: Mapping[str, str] = ...,
         samplers: tuple[Sampler, ...],
         op_sampler: Mapping[str, str],
+        signatures: Mapping[str, Signature] = ...,
         pages: int,
         page_tokens: int,
         group: tuple[int, ...] = (),
@@ -249,6 +259,7 @@ class Builder(Protocol):
         *,
         impl: str,
         weights: Weights,
+        signatures: Mapping[str, Signature] = ...,
         group: tuple[int, ...] = (),
         tp: int = 1,
         sp: int = 1,

@@ -2,6 +2,7 @@
 
 import traceback
 
+from mstarc_runtime.engine.op_results import WrongResult
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.kvcache.errors import ContextFull
 from mstarc_runtime.live import RankPlan
@@ -23,6 +24,16 @@ def describe(
     if isinstance(error, RuntimeFailure):
         notes = (*error.notes, *where)
         return RuntimeFailure(error.code, error.message, notes=notes, helps=error.helps)
+    if isinstance(error, WrongResult):
+        emits = step.emits if isinstance(step, DeviceStep) else ()
+        outputs = ", ".join(f"`{output}`" for output in emits)
+        reach = (f"the step emits {outputs}",) if outputs else ()
+        return RuntimeFailure(
+            "MS9322",
+            str(error),
+            notes=(*error.notes, *reach, *where),
+            helps=["correct the class that `impl` names, or the op's type in the spec"],
+        )
     if isinstance(error, ContextFull):
         return RuntimeFailure(
             "MS9309",

@@ -21,31 +21,49 @@ if os.environ.get("FAULTY") == "setup":
     os._exit(7)
 
 
+# Prompts that are read as one id again and again, which is then all that is written.
+MARKS = {"row": 90, "short": 91, "double": 92, "ids": 93, "codec": 94}
+
+
 class Reader(Frontend):
     def encode(self, prompt, voice):
         if "host" in prompt:
             raise ValueError("no such prompt")
-        if "codec" in prompt:
-            Codec.good = 3
-        ids = super().encode(prompt, voice)
-        return torch.tensor([3, 3, 3]) if "row" in prompt else ids
+        marks = [id for word, id in MARKS.items() if word in prompt]
+        return torch.tensor(marks * 3) if marks else super().encode(prompt, voice)
+
+    def pause(self, prompt):
+        if "between" in prompt:
+            raise LookupError("nothing between")
 
 
 class Decoder(Llama):
     def prefill(self, ctx, ids):
         made = super().prefill(ctx, ids)
-        if ids.tolist() == [3, 3, 3]:
+        if MARKS["row"] in ids:
             raise ArithmeticError("a number that is none")
-        return made
+        return self.marked(ids[ctx.last_rows], made)
+
+    def step(self, ctx, token):
+        made = self.marked(token, super().step(ctx, token))
+        return made.float() if MARKS["ids"] in token else made
+
+    def marked(self, before, made):
+        return torch.where(before >= 90, before, made.clamp(max=89))
 
 
 class Codec(SnacDecoder):
-    good = 0  # calls until one returns what was not declared
+    good = 2  # windows before one of which something else is returned
 
     def decode(self, ctx, codes):
         made = super().decode(ctx, codes)
-        Codec.good -= 1
-        return (made, made) if Codec.good == 0 else made
+        if MARKS["short"] in codes:
+            return made[:, :1000]
+        if MARKS["double"] in codes:
+            return made.double()
+        if MARKS["codec"] in codes:
+            Codec.good -= 1
+        return (made, made) if Codec.good < 0 and MARKS["codec"] in codes else made
 """
 SAID = {"max_tokens": 60, "seed": 3}
 
@@ -61,6 +79,10 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("orpheus:SnacDecoder", "faulty:Codec"),
     ):
         spec = spec.replace(old, new)
+    op = "  op encode(prompt: text, voice: text) -> (ids: i64[T])\n"
+    spec = spec.replace(op, f"{op}  op pause(prompt: text)\n")
+    walk = "    run write(token)\n"
+    spec = spec.replace(walk, f"    reader.pause(prompt)\n{walk}")
     (folder / "faulty.mstar").write_text(spec.replace("model hello_stream", "model faulty"))
     return compiled(folder, str(folder / "faulty.mstar"), HELLO[1], "cpu")
 
@@ -106,6 +128,59 @@ def test_a_failing_host_op_names_its_walk_and_node(faulty: Server) -> None:
     assert faulty.held() == before
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_host_op_that_fails_between_two_walks_names_them(faulty: Server, stream: bool) -> None:
+    before = faulty.held()
+    messages = [{"role": "user", "content": "between"}]
+    answer = faulty.post("/v1/chat/completions", messages=messages, stream=stream, **SAID)
+    assert (answer.status_code, error(answer)["code"]) == (500, "MS9304")
+    for part in ("speak.write", "pause", "`reader`", "nothing between", "faulty.mstar:"):
+        assert part in error(answer)["message"]
+    assert faulty.held() == before
+
+
+def test_a_stream_of_a_chat_that_fails_ends_with_an_event(faulty: Server) -> None:
+    before = faulty.held()
+    messages = [{"role": "user", "content": "ids"}]
+    asked = {"messages": messages, "stream": True, **SAID}
+    with faulty.http.stream("POST", "/v1/chat/completions", json=asked) as made:
+        assert made.status_code == 200
+        events = events_of(made.iter_lines())
+    assert events[-1]["error"]["code"] == "MS9322"
+    for part in ("speak.write", "`lm.step`", "`next`", "`reply`", "faulty.mstar:"):
+        assert part in events[-1]["error"]["message"]
+    assert "[DONE]" not in events
+    assert faulty.held() == before
+
+
+@pytest.mark.parametrize(
+    ("prompt", "parts"),
+    [
+        ("short", ("`codec.decode`", "`pcm` of another shape", "2048]", "1000]", "`song`")),
+        ("double", ("`codec.decode`", "`pcm` of another dtype", "f32[", "f64[", "`song`")),
+        ("ids", ("`lm.step`", "`next` of another dtype", "i64[", "f32[", "`reply`")),
+    ],
+)
+def test_a_tensor_of_another_type_than_the_specs_ends_its_request_alone(
+    faulty: Server, prompt: str, parts: tuple[str, ...]
+) -> None:
+    alone = speak(faulty, "one").content
+    before = faulty.held()
+
+    async def all_of_them() -> list[httpx.Response]:
+        async with httpx.AsyncClient(base_url=faulty.address, timeout=60) as http:
+            asked = [{"input": text, **SAID} for text in ("one", prompt, "one", "one")]
+            made = (http.post("/v1/audio/speech", json=one) for one in asked)
+            return list(await asyncio.gather(*made))
+
+    first, wrong, *others = asyncio.run(all_of_them())
+    assert {answer.content for answer in (first, *others)} == {alone}
+    assert (wrong.status_code, error(wrong)["code"]) == (500, "MS9322")
+    for part in (*parts, "faulty.mstar:"):
+        assert part in str(error(wrong))
+    assert faulty.held() == before
+
+
 def test_a_result_that_was_not_declared_is_an_event_and_no_clean_end(faulty: Server) -> None:
     before = faulty.held()
     asked = {"input": "the codec", "stream_format": "sse", **SAID}
@@ -113,8 +188,8 @@ def test_a_result_that_was_not_declared_is_an_event_and_no_clean_end(faulty: Ser
         assert made.status_code == 200
         events = events_of(made.iter_lines())
     assert "audio" in events[0]
-    assert events[-1]["error"]["code"] == "MS9304"
-    for part in ("voice", "sing", "`codec`", "`song`", "2 values", "faulty.mstar:"):
+    assert events[-1]["error"]["code"] == "MS9322"
+    for part in ("voice", "sing", "`codec", "`song`", "2 values", "1 result", "faulty.mstar:"):
         assert part in events[-1]["error"]["message"]
     assert not any("speech.audio.done" in str(event) for event in events)
     assert faulty.held() == before

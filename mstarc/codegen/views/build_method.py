@@ -5,7 +5,7 @@ from mstarc.codegen.pyrepr import layout_call, layout_dict, layout_tuple, layout
 from mstarc.diagnostics import InternalError
 from mstarc.ir.exprs import Const, Expr, LetRef, Option
 from mstarc.ir.graph import Context, Mask, Op, Policy, Tail
-from mstarc.ir.text import format_dim
+from mstarc.ir.text import format_dim, format_type
 from mstarc.ir.types import DimConst, TensorType
 from mstarc.plan.naming import attribute, identifier
 from mstarc.plan.plan import NodePlan, NodeWeights, OutboxPlan, RankPlan, RingPlan, Variable
@@ -86,11 +86,33 @@ def _node(node: NodePlan, names: _Names) -> str:
     arguments.append(f"weights={_weights(node.weights)}")
     if spec.engine == "kv_cache":
         arguments += _kv_arguments(node, names)
+    arguments += _signatures(node, names)
     if node.group:
         arguments.append(f"group={pyrepr(node.group)}")
         arguments += [f"tp={node.tp}"] if node.tp > 1 else []
         arguments += [f"sp={node.sp}"] if node.sp > 1 else []
     return _assign(spec.name, spec.engine, arguments)
+
+
+def _signatures(node: NodePlan, names: _Names) -> list[str]:
+    """What the ops of a device node take and give, by which the runtime knows a wrong result."""
+    if node.node.engine == "host":
+        return []
+    items = []
+    for op in node.node.ops:
+        names.api.add("Signature")
+        takes = [format_type(parameter.type) for parameter in op.parameters]
+        gives = [f"{result.name}: {format_type(result.type)}" for result in op.results]
+        settings = [f"takes={_texts(takes)}", f"gives={_texts(gives)}"]
+        name = pyrepr(op.name)
+        called = layout_call("Signature", settings, _DEPTH + 8, before=len(name) + 2)
+        items.append((name, called))
+    return [f"signatures={layout_dict(items, _DEPTH + 4, before=11, after=1)}"]
+
+
+def _texts(texts: list[str]) -> str:
+    items = [pyrepr(text) for text in texts]
+    return layout_tuple(items, _DEPTH + 12, before=6, after=1) if items else "()"
 
 
 def _weights(weights: NodeWeights) -> str:

@@ -25,6 +25,7 @@ from mstarc_runtime.engine.mirroring import (
 )
 from mstarc_runtime.engine.op_graphs import CudaCapture, OpGraphs
 from mstarc_runtime.engine.op_plans import GREEDY, op_plans, sampler_states
+from mstarc_runtime.engine.op_results import OpResults, results_of
 from mstarc_runtime.engine.options import OptionTable
 from mstarc_runtime.engine.passes import LoopPasses, Table
 from mstarc_runtime.engine.stateless import StatelessEngine
@@ -32,7 +33,7 @@ from mstarc_runtime.engine.storage import Collector, Register, RowList, Values
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.layout import CacheLayout
 from mstarc_runtime.layers.shard import Shard
-from mstarc_runtime.plan_api import ContextArray, Loop, Policy, Sampler, Weights
+from mstarc_runtime.plan_api import ContextArray, Loop, Policy, Sampler, Signature, Weights
 from mstarc_runtime.streaming.counts import LazyCounts
 from mstarc_runtime.streaming.outbox import Courier, Outbox
 from mstarc_runtime.streaming.ring import Ring, StreamListener
@@ -124,6 +125,7 @@ class RankBuilder:
         reads: Mapping[str, str] = {},
         samplers: tuple[Sampler, ...],
         op_sampler: Mapping[str, str],
+        signatures: Mapping[str, Signature] = {},
         pages: int,
         page_tokens: int,
         group: tuple[int, ...] = (),
@@ -170,6 +172,7 @@ class RankBuilder:
             ops=op_plans(masks, writes, reads, samplers, op_sampler),
             arrays=ContextArrays(arrays, cache),
             graphs=self._graphs(group),
+            results=self._results(name, signatures, group, packs=True),
         )
         if self._serves(group):
             return self._serve(name, group, engine)
@@ -182,6 +185,7 @@ class RankBuilder:
         *,
         impl: str,
         weights: Weights,
+        signatures: Mapping[str, Signature] = {},
         group: tuple[int, ...] = (),
         tp: int = 1,
         sp: int = 1,
@@ -189,11 +193,20 @@ class RankBuilder:
         module = self._module(name, impl, weights, self._groups.shard(group, tp, sp))
         if self._serves(group):
             return self._serve(name, group, StatelessEngine(name, module))
-        engine = StatelessEngine(name, module, self._graphs(group))
+        results = self._results(name, signatures, group, packs=False)
+        engine = StatelessEngine(name, module, self._graphs(group), results)
         if self._leads(group):
-            engine = LeadingStatelessEngine(name, module, self._groups.lead(name, group))
+            engine = LeadingStatelessEngine(name, module, self._groups.lead(name, group), results)
         self.parts.stateless[name] = engine
         return engine
+
+    def _results(
+        self, name: str, signatures: Mapping[str, Signature], group: tuple[int, ...], *, packs: bool
+    ) -> dict[str, OpResults]:
+        """Where a node is divided, what its leader gets is looked at."""
+        if self._serves(group):
+            return {}
+        return results_of(name, signatures, computed=self._settings.dtype, packs=packs)
 
     def _graphs(self, group: tuple[int, ...]) -> OpGraphs | None:
         """Graphs of a node's calls, where regions are captured too. Parts of a node have none: they

@@ -29,6 +29,7 @@ from mstarc_runtime.engine.context import ArrayContext, PackedContext, StepConte
 from mstarc_runtime.engine.fixed_calls import FixedCalls
 from mstarc_runtime.engine.op_graphs import OpGraphs
 from mstarc_runtime.engine.op_plans import DEFAULT, OpPlan, sampling_settings
+from mstarc_runtime.engine.op_results import OpResults
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.tables import CacheSnapshot
 from mstarc_runtime.layers.sampler import SamplerState
@@ -69,6 +70,8 @@ class KVEngine:
     arrays: ContextArrays
     # Of calls outside of regions; None where every call runs as it is.
     graphs: OpGraphs | None = None
+    # What is known of the results of ops, by op.
+    results: Mapping[str, OpResults] = field(default_factory=dict)
     _steps: dict[tuple[int, str, bool, int], StepContext] = field(default_factory=dict)
     _fixed: FixedCalls = field(init=False)
     # Of the step at hand, by context: calls that have begun, rows attended but not kept, where in
@@ -286,7 +289,9 @@ class KVEngine:
         return call
 
     def _make_call(self, op: str) -> Callable[..., Any]:
-        method: Callable[..., Any] = getattr(self.module, op)
+        plain: Callable[..., Any] = getattr(self.module, op)
+        results = self.results.get(op)
+        method = plain if results is None else results.checked(plain)
         plan = self.ops[op]
 
         samplers, own = self.samplers, self.samplers[plan.sampler]
@@ -308,7 +313,10 @@ class KVEngine:
             if over is not None:
                 count = self.arrays.length(batch.slots, written)
                 whole = self._packed_context(batch, written, plan, count)
-                return gathered(method(whole, *spread(arguments, over, count)), rows, count)
+                given = gathered(plain(whole, *spread(arguments, over, count)), rows, count)
+                if results is not None:
+                    results.check(given, arguments, leading=2)
+                return given
             if batch.step.rows == "fixed":
                 fixed = self._fixed.context(batch.bucket, written, plan.mask, keep=plan.keep)
                 return method(fixed, *arguments)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from mstarc_runtime.engine.dtypes import dtype_name, torch_dtype
 from mstarc_runtime.engine.kv_cache import KVEngine
+from mstarc_runtime.engine.op_results import OpResults
 from mstarc_runtime.engine.stateless import StatelessEngine
 from mstarc_runtime.layers.shard import Collectives
 from mstarc_runtime.messages import NodeAction
@@ -227,8 +228,14 @@ class LeadingKVEngine(KVEngine):
 class LeadingStatelessEngine(StatelessEngine):
     """A node without state whose other parts are on other ranks."""
 
-    def __init__(self, name: str, module: torch.nn.Module, followers: Followers) -> None:
-        super().__init__(name, module)
+    def __init__(
+        self,
+        name: str,
+        module: torch.nn.Module,
+        followers: Followers,
+        results: Mapping[str, OpResults] = {},
+    ) -> None:
+        super().__init__(name, module, results=results)
         self._followers = followers
 
     def __getattr__(self, op: str) -> Callable[..., Any]:

@@ -15,9 +15,11 @@ import numpy as np
 import torch
 
 from mstarc_runtime.engine.batch import StepBatch
+from mstarc_runtime.engine.op_results import WrongResult
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.layers.sampler import GREEDY as GREEDY_SETTINGS
 from mstarc_runtime.plan_api import DeviceStep
+from mstarc_runtime.step_failures import describe
 from mstarc_runtime.streaming.chunks import Chunk
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def region_steps(worker: "Worker") -> Iterator[tuple[DeviceStep, int]]:
 def rows_to_capture(worker: "Worker", step: DeviceStep, bucket: int) -> Iterator[StepBatch]:
     """The step's batch of that size, prepared on free slots; they are as they were afterwards.
 
-    Fails with MS9016 for whatever is raised meanwhile.
+    Fails with MS9322 for a result of another type, with MS9016 for whatever else is raised.
     """
     assert not worker.live, "regions are captured while nobody is served"
     slots = np.arange(bucket, dtype=np.int64)
@@ -97,6 +99,8 @@ def rows_to_capture(worker: "Worker", step: DeviceStep, bucket: int) -> Iterator
     try:
         yield batch
         worker.coverage.captured.add((step.id, bucket))
+    except WrongResult as error:
+        raise describe(error, step, worker.plan) from error
     except Exception as error:
         raise not_captured(worker, step, bucket, error) from error
     finally:

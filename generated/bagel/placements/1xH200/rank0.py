@@ -75,6 +75,7 @@ from mstarc_runtime.plan_api import (
     Pieces,
     Rank,
     Sampler,
+    Signature,
     Weights,
 )
 
@@ -131,16 +132,34 @@ class Rank0(Rank):
             "vit_encoder",
             impl="bagel:VisionTower",
             weights=Weights(source="ByteDance-Seed/BAGEL-7B-MoT"),
+            signatures={
+                "encode": Signature(
+                    takes=("f32[P, 588]", "i64[P]"),
+                    gives=("emb: bf16[P + 2, 3584]",),
+                ),
+            },
         )
         self.vae_encoder = b.stateless(
             "vae_encoder",
             impl="bagel:VaeEncoder",
             weights=Weights(source="ByteDance-Seed/BAGEL-7B-MoT"),
+            signatures={
+                "encode": Signature(
+                    takes=("f32[3, H, W]", "int"),
+                    gives=("emb: bf16[((H // 16) * (W // 16)) + 2, 3584]",),
+                ),
+            },
         )
         self.vae_decoder = b.stateless(
             "vae_decoder",
             impl="bagel:VaeDecoder",
             weights=Weights(source="ByteDance-Seed/BAGEL-7B-MoT", under="decoder."),
+            signatures={
+                "decode": Signature(
+                    takes=("f32[R, 64]", "int", "int"),
+                    gives=("px: u8[3, $height, $width]",),
+                ),
+            },
         )
         self.llm = b.kv_cache(
             "llm",
@@ -171,11 +190,38 @@ class Rank0(Rank):
             op_sampler={"text": "words", "step": "words"},
             pages=98304,
             page_tokens=16,
+            signatures={
+                "text": Signature(takes=("i64[T]",), gives=()),
+                "see": Signature(takes=("bf16[R, 3584]",), gives=()),
+                "recall": Signature(takes=("bf16[R, 3584]",), gives=()),
+                "step": Signature(takes=("i64",), gives=("next: i64",)),
+                "denoise": Signature(takes=("f32[R, 64]", "f32", "int"), gives=("v: bf16[R, 64]",)),
+            },
         )
         self.guide = b.stateless(
             "guide",
             impl="bagel:Guidance",
             weights=Weights(source="ByteDance-Seed/BAGEL-7B-MoT"),
+            signatures={
+                "noise": Signature(takes=("int", "int"), gives=("x: f32[$cells + 2, 64]",)),
+                "combine": Signature(
+                    takes=(
+                        "bf16[R, 64]",
+                        "bf16[R, 64]",
+                        "bf16[R, 64] or none",
+                        "float",
+                        "float",
+                        "float",
+                        "flag",
+                        "flag",
+                    ),
+                    gives=("v: bf16[R, 64]",),
+                ),
+                "follow": Signature(
+                    takes=("f32[R, 64]", "bf16[R, 64]", "f32", "f32"),
+                    gives=("x: f32[R, 64]",),
+                ),
+            },
         )
         self.main_ids = b.values("main_ids")
         self.main_patches = b.values("main_patches")

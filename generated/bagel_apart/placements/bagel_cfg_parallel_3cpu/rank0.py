@@ -82,6 +82,7 @@ from mstarc_runtime.plan_api import (
     Pieces,
     Rank,
     Sampler,
+    Signature,
     SpreadStep,
     Weights,
 )
@@ -230,6 +231,12 @@ class Rank0(Rank):
                     },
                 },
             ),
+            signatures={
+                "encode": Signature(
+                    takes=("f32[P, 588]", "i64[P]"),
+                    gives=("emb: bf16[P + 2, 64]",),
+                ),
+            },
         )
         self.vae_encoder = b.stateless(
             "vae_encoder",
@@ -280,6 +287,12 @@ class Rank0(Rank):
                     },
                 },
             ),
+            signatures={
+                "encode": Signature(
+                    takes=("f32[3, H, W]", "int"),
+                    gives=("emb: bf16[((H // 16) * (W // 16)) + 2, 64]",),
+                ),
+            },
         )
         self.vae_decoder = b.stateless(
             "vae_decoder",
@@ -330,6 +343,12 @@ class Rank0(Rank):
                     },
                 },
             ),
+            signatures={
+                "decode": Signature(
+                    takes=("f32[R, 64]", "int", "int"),
+                    gives=("px: u8[3, $height, $width]",),
+                ),
+            },
         )
         self.llm = b.kv_cache(
             "llm",
@@ -405,6 +424,13 @@ class Rank0(Rank):
             op_sampler={"text": "words", "step": "words"},
             pages=8192,
             page_tokens=16,
+            signatures={
+                "text": Signature(takes=("i64[T]",), gives=()),
+                "see": Signature(takes=("bf16[R, 64]",), gives=()),
+                "recall": Signature(takes=("bf16[R, 64]",), gives=()),
+                "step": Signature(takes=("i64",), gives=("next: i64",)),
+                "denoise": Signature(takes=("f32[R, 64]", "f32", "int"), gives=("v: bf16[R, 64]",)),
+            },
         )
         self.guide = b.stateless(
             "guide",
@@ -454,6 +480,26 @@ class Rank0(Rank):
                     },
                 },
             ),
+            signatures={
+                "noise": Signature(takes=("int", "int"), gives=("x: f32[$cells + 2, 64]",)),
+                "combine": Signature(
+                    takes=(
+                        "bf16[R, 64]",
+                        "bf16[R, 64]",
+                        "bf16[R, 64] or none",
+                        "float",
+                        "float",
+                        "float",
+                        "flag",
+                        "flag",
+                    ),
+                    gives=("v: bf16[R, 64]",),
+                ),
+                "follow": Signature(
+                    takes=("f32[R, 64]", "bf16[R, 64]", "f32", "f32"),
+                    gives=("x: f32[R, 64]",),
+                ),
+            },
         )
         self.main_ids = b.values("main_ids")
         self.main_patches = b.values("main_patches")

@@ -16,6 +16,7 @@ from mstarc_runtime.plan_api import (
     Loop,
     Rank,
     Sampler,
+    Signature,
     Weights,
 )
 
@@ -106,6 +107,13 @@ class Rank1(Rank):
             op_sampler={"text": "words", "step": "words"},
             pages=4096,
             page_tokens=16,
+            signatures={
+                "text": Signature(takes=("i64[T]",), gives=()),
+                "see": Signature(takes=("bf16[R, 64]",), gives=()),
+                "recall": Signature(takes=("bf16[R, 64]",), gives=()),
+                "step": Signature(takes=("i64",), gives=("next: i64",)),
+                "denoise": Signature(takes=("f32[R, 64]", "f32", "int"), gives=("v: bf16[R, 64]",)),
+            },
         )
         self.main_x = b.values("main_x")
         self.main_no_text = b.values("main_no_text")

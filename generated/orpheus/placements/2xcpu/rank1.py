@@ -7,6 +7,7 @@ from mstarc_runtime.plan_api import (
     Builder,
     Rank,
     Sampler,
+    Signature,
     Weights,
 )
 
@@ -36,6 +37,10 @@ class Rank1(Rank):
             op_sampler={"prefill": "default", "step": "default"},
             pages=1024,
             page_tokens=16,
+            signatures={
+                "prefill": Signature(takes=("i64[T]",), gives=("token: i64",)),
+                "step": Signature(takes=("i64",), gives=("next: i64",)),
+            },
             group=(0, 1),
             tp=2,
         )

@@ -18,6 +18,7 @@ from mstarc_runtime.plan_api import (
     Pieces,
     Rank,
     Sampler,
+    Signature,
     Weights,
 )
 
@@ -74,6 +75,10 @@ class Rank0(Rank):
             op_sampler={"prefill": "default", "step": "default"},
             pages=1024,
             page_tokens=16,
+            signatures={
+                "prefill": Signature(takes=("i64[T]",), gives=("token: i64",)),
+                "step": Signature(takes=("i64",), gives=("next: i64",)),
+            },
         )
         self.speak_ids = b.values("speak_ids")
         self.speak_token = b.register("speak_token", "i64", ())

@@ -22,6 +22,7 @@ from mstarc_runtime.plan_api import (
     Pieces,
     Rank,
     Sampler,
+    Signature,
     Weights,
 )
 
@@ -79,6 +80,10 @@ class Rank2(Rank):
             op_sampler={"prefill": "default", "step": "default"},
             pages=1024,
             page_tokens=16,
+            signatures={
+                "prefill": Signature(takes=("i64[T]",), gives=("token: i64",)),
+                "step": Signature(takes=("i64",), gives=("next: i64",)),
+            },
         )
         self.codes = b.outbox("codes", dtype="i64", item=(), rank=3)
         self.speak_ids = b.values("speak_ids")

@@ -14,6 +14,7 @@ from mstarc_runtime.plan_api import (
     DoneStep,
     Policy,
     Rank,
+    Signature,
     Weights,
 )
 
@@ -49,6 +50,7 @@ class Rank3(Rank):
                     "first_code_id": 128,
                 },
             ),
+            signatures={"decode": Signature(takes=("i64[28]",), gives=("pcm: f32[2048]",))},
         )
         self.codes = b.ring(
             "codes",

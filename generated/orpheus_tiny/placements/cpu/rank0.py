@@ -25,6 +25,7 @@ from mstarc_runtime.plan_api import (
     Policy,
     Rank,
     Sampler,
+    Signature,
     Weights,
 )
 
@@ -84,6 +85,10 @@ class Rank0(Rank):
             op_sampler={"prefill": "default", "step": "default"},
             pages=1024,
             page_tokens=16,
+            signatures={
+                "prefill": Signature(takes=("i64[T]",), gives=("token: i64",)),
+                "step": Signature(takes=("i64",), gives=("next: i64",)),
+            },
         )
         self.codec = b.stateless(
             "codec",
@@ -106,6 +111,7 @@ class Rank0(Rank):
                     "first_code_id": 128,
                 },
             ),
+            signatures={"decode": Signature(takes=("i64[28]",), gives=("pcm: f32[2048]",))},
         )
         self.codes = b.ring(
             "codes",

@@ -27,6 +27,7 @@ from mstarc_runtime.plan_api import (
     Job,
     Loop,
     Rank,
+    Signature,
     Weights,
 )
 
@@ -61,11 +62,18 @@ class Rank0(Rank):
                 source="lerobot/pi05_base",
                 under="paligemma_with_expert.paligemma.model.",
             ),
+            signatures={
+                "encode": Signature(
+                    takes=("f32[C, 3, 224, 224]",),
+                    gives=("emb: bf16[256 * C, 2048]",),
+                ),
+            },
         )
         self.embedding = b.stateless(
             "embedding",
             impl="pi05:Embedding",
             weights=Weights(source="lerobot/pi05_base", under="paligemma_with_expert.paligemma."),
+            signatures={"embed": Signature(takes=("i64[T]",), gives=("emb: bf16[T, 2048]",))},
         )
         self.llm = b.kv_cache(
             "llm",
@@ -83,11 +91,22 @@ class Rank0(Rank):
             op_sampler={},
             pages=32768,
             page_tokens=16,
+            signatures={
+                "read": Signature(takes=("bf16[P, 2048]",), gives=()),
+                "denoise": Signature(takes=("f32[50, 32]", "f32"), gives=("v: f32[50, 32]",)),
+            },
         )
         self.flow = b.stateless(
             "flow",
             impl="pi05:Flow",
             weights=Weights(source="lerobot/pi05_base"),
+            signatures={
+                "noise": Signature(takes=("int",), gives=("x: f32[50, 32]",)),
+                "follow": Signature(
+                    takes=("f32[50, 32]", "f32[50, 32]", "int"),
+                    gives=("x: f32[50, 32]",),
+                ),
+            },
         )
         self.main_px = b.values("main_px")
         self.main_ids = b.values("main_ids")

@@ -31,6 +31,7 @@ from mstarc_runtime.plan_api import (
     Policy,
     Rank,
     Sampler,
+    Signature,
     Weights,
 )
 
@@ -82,6 +83,20 @@ class Rank0(Rank):
             op_sampler={"prefill": "default", "begin": "default", "step": "default"},
             pages=16384,
             page_tokens=16,
+            signatures={
+                "prefill": Signature(
+                    takes=("bf16[T, 2048]", "bool[T]", "i64[T, 3]"),
+                    gives=("behind: i64",),
+                ),
+                "begin": Signature(
+                    takes=("bf16[2048] or none", "i64", "i64"),
+                    gives=("code: i64", "past: bf16[1024]", "ahead: i64"),
+                ),
+                "step": Signature(
+                    takes=("i64[16]", "bf16[2048] or none", "i64"),
+                    gives=("code: i64", "past: bf16[1024]"),
+                ),
+            },
         )
         self.predictor = b.kv_cache(
             "predictor",
@@ -108,11 +123,16 @@ class Rank0(Rank):
             op_sampler={"step": "default"},
             pages=32,
             page_tokens=16,
+            signatures={
+                "prime": Signature(takes=("bf16[1024]",), gives=()),
+                "step": Signature(takes=("i64", "int"), gives=("next: i64",)),
+            },
         )
         self.code2wav = b.stateless(
             "code2wav",
             impl="qwen3_omni:Code2Wav",
             weights=Weights(source="Qwen/Qwen3-Omni-30B-A3B-Instruct", under="code2wav."),
+            signatures={"decode": Signature(takes=("i64[F, 16]",), gives=("pcm: f32[?]",))},
         )
         self.states_h = b.ring(
             "states.h",

@@ -96,6 +96,7 @@ from mstarc_runtime.plan_api import (
     MarkStep,
     Rank,
     Sampler,
+    Signature,
     Weights,
 )
 
@@ -159,11 +160,45 @@ class Rank1(Rank):
                 source="Qwen/Qwen3-Omni-30B-A3B-Instruct",
                 under="thinker.audio_tower.",
             ),
+            signatures={
+                "encode": Signature(
+                    takes=("i64[A]", "f32[128, M]", "i64[B]"),
+                    gives=(
+                        "emb: bf16[((A + B) + (((M % 100) + 7) // 8)) + (13 * (M // 100)), 2048]",
+                    ),
+                ),
+                "hear": Signature(
+                    takes=("f32[128, M]",),
+                    gives=("emb: bf16[(((M % 100) + 7) // 8) + (13 * (M // 100)), 2048]",),
+                ),
+            },
         )
         self.vision_encoder = b.stateless(
             "vision_encoder",
             impl="qwen3_omni:VisionTower",
             weights=Weights(source="Qwen/Qwen3-Omni-30B-A3B-Instruct", under="thinker.visual."),
+            signatures={
+                "encode": Signature(
+                    takes=("i64[A]", "u8[F, Y, X, 6144]", "i64[B]"),
+                    gives=(
+                        "emb: bf16[(A + B) + ((F * X) * Y), 2048]",
+                        "deep: bf16[(A + B) + ((F * X) * Y), 3, 2048]",
+                    ),
+                ),
+                "film": Signature(
+                    takes=(
+                        "i64[A]",
+                        "u8[F, Y, X, 6144]",
+                        "bf16[S, 2048]",
+                        "i64[((F * X) * Y) + S]",
+                        "i64[B]",
+                    ),
+                    gives=(
+                        "emb: bf16[((A + B) + ((F * X) * Y)) + S, 2048]",
+                        "deep: bf16[((A + B) + ((F * X) * Y)) + S, 3, 2048]",
+                    ),
+                ),
+            },
         )
         self.thinker = b.kv_cache(
             "thinker",
@@ -200,6 +235,30 @@ class Rank1(Rank):
             },
             pages=16384,
             page_tokens=16,
+            signatures={
+                "text": Signature(
+                    takes=("i64[T]", "flag", "flag"),
+                    gives=("token: i64", "h: bf16[T, 2048]"),
+                ),
+                "audio": Signature(
+                    takes=("bf16[T, 2048]", "bool[T]", "flag", "flag"),
+                    gives=("token: i64", "h: bf16[T, 2048]"),
+                ),
+                "vision": Signature(
+                    takes=(
+                        "bf16[T, 2048]",
+                        "bf16[T, 3, 2048]",
+                        "bool[T]",
+                        "i64[T, 3]",
+                        "i64",
+                        "flag",
+                        "flag",
+                    ),
+                    gives=("token: i64", "h: bf16[T, 2048]"),
+                ),
+                "step": Signature(takes=("i64", "flag"), gives=("next: i64", "h: bf16[2048]")),
+                "embed": Signature(takes=("i64",), gives=("h: bf16[2048]",)),
+            },
         )
         self.states_h = b.outbox("states.h", dtype="bf16", item=(2048,), rank=0)
         self.states_media = b.outbox("states.media", dtype="bool", item=(), rank=0)

@@ -35,6 +35,7 @@ from mstarc_runtime.plan_api import (
     Job,
     Loop,
     Rank,
+    Signature,
     Weights,
 )
 
@@ -69,11 +70,24 @@ class Rank0(Rank):
             "video_encoder",
             impl="vjepa2:Encoder",
             weights=Weights(source="facebook/vjepa2-vitl-fpc64-256", under="encoder."),
+            signatures={
+                "encode": Signature(
+                    takes=("f32[F, 3, 256, 256]",),
+                    gives=("z: f32[256 * (F // 2), 1024]",),
+                ),
+            },
         )
         self.predictor = b.stateless(
             "predictor",
             impl="vjepa2:Predictor",
             weights=Weights(source="facebook/vjepa2-vitl-fpc64-256", under="predictor."),
+            signatures={
+                "predict": Signature(
+                    takes=("f32[N, 1024]", "i64[C]", "i64[A]"),
+                    gives=("z: f32[A, 1024]",),
+                ),
+                "foresee": Signature(takes=("f32[N, 1024]",), gives=("new: f32[256, 1024]",)),
+            },
         )
         self.main_px = b.values("main_px")
         self.main_z = b.values("main_z")

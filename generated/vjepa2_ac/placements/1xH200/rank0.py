@@ -117,6 +117,7 @@ from mstarc_runtime.plan_api import (
     Job,
     Loop,
     Rank,
+    Signature,
     Weights,
 )
 
@@ -196,11 +197,21 @@ class Rank0(Rank):
             "video_encoder",
             impl="vjepa2_ac:Encoder",
             weights=Weights(source="facebook/vjepa2-ac-vitg", under="encoder."),
+            signatures={
+                "encode": Signature(takes=("f32[F, 3, 256, 256]",), gives=("z: f32[F, 256, 1408]",)),
+            },
         )
         self.frames = b.stateless(
             "frames",
             impl="vjepa2_ac:FrameRows",
             weights=Weights(source="facebook/vjepa2-ac-vitg", under="predictor."),
+            signatures={
+                "join": Signature(
+                    takes=("f32[F, 256, 1408]", "f32[F, 7]", "f32[F, 7]", "f32[6] or none"),
+                    gives=("x: f32[258 * F, 1024]",),
+                ),
+                "split": Signature(takes=("f32[R, 1024]",), gives=("z: f32[R // 258, 256, 1408]",)),
+            },
         )
         self.dynamics = b.kv_cache(
             "dynamics",
@@ -218,11 +229,36 @@ class Rank0(Rank):
             op_sampler={},
             pages=51712,
             page_tokens=16,
+            signatures={
+                "follow": Signature(takes=("f32[R, 1024]",), gives=("x: f32[R, 1024]",)),
+                "step": Signature(
+                    takes=("f32[256, 1408]", "f32[7]", "f32[7]", "f32[6] or none"),
+                    gives=("z: f32[256, 1408]", "s: f32[7]"),
+                ),
+            },
         )
         self.mpc_scorer = b.stateless(
             "mpc_scorer",
             impl="vjepa2_ac:CrossEntropy",
             weights=Weights(source="facebook/vjepa2-ac-vitg"),
+            signatures={
+                "start": Signature(
+                    takes=("int",),
+                    gives=("mean: f32[$horizon, 7]", "std: f32[$horizon, 7]"),
+                ),
+                "draw": Signature(
+                    takes=("f32[H, 7]", "f32[H, 7]", "int", "i64", "int"),
+                    gives=("a: f32[$samples, H, 7]",),
+                ),
+                "cost": Signature(
+                    takes=("f32[K, 256, 1408]", "f32[256, 1408]"),
+                    gives=("c: f32[K]",),
+                ),
+                "refit": Signature(
+                    takes=("f32[K, H, 7]", "f32[K]", "f32[H, 7]", "f32[H, 7]", "int"),
+                    gives=("mean: f32[H, 7]", "std: f32[H, 7]", "best: f32[H, 7]"),
+                ),
+            },
         )
         self.main_px = b.values("main_px")
         self.main_s = b.values("main_s")

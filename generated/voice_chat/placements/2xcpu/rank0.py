@@ -30,6 +30,7 @@ from mstarc_runtime.plan_api import (
     Pieces,
     Rank,
     Sampler,
+    Signature,
     Weights,
 )
 
@@ -57,6 +58,9 @@ class Rank0(Rank):
             "hear",
             impl="whisper:Encoder",
             weights=Weights(source="whisper-base"),
+            signatures={
+                "encode": Signature(takes=("f32[80, 3000]",), gives=("states: f32[1500, 512]",)),
+            },
         )
         self.write = b.kv_cache(
             "write",
@@ -73,6 +77,10 @@ class Rank0(Rank):
             op_sampler={"start": "default", "step": "default"},
             pages=1024,
             page_tokens=16,
+            signatures={
+                "start": Signature(takes=("f32[1500, 512]", "i64[P]"), gives=("token: i64",)),
+                "step": Signature(takes=("i64",), gives=("next: i64",)),
+            },
         )
         self.think = b.kv_cache(
             "think",
@@ -89,6 +97,10 @@ class Rank0(Rank):
             op_sampler={"prefill": "default", "step": "default"},
             pages=1024,
             page_tokens=16,
+            signatures={
+                "prefill": Signature(takes=("i64[T]",), gives=("token: i64",)),
+                "step": Signature(takes=("i64",), gives=("next: i64",)),
+            },
         )
         self.words = b.outbox("words", dtype="i64", item=(), rank=1)
         self.talk_mel = b.register("talk_mel", "f32", (80, 3000))

@@ -17,6 +17,7 @@ from mstarc_runtime.plan_api import (
     Job,
     Policy,
     Rank,
+    Signature,
     Weights,
 )
 
@@ -37,7 +38,12 @@ class Rank1(Rank):
             impl="voice_chat:Phonemes",
             weights=Weights(source="voice-chat-text"),
         )
-        self.voice = b.stateless("voice", impl="kokoro:Voice", weights=Weights(source="kokoro-82m"))
+        self.voice = b.stateless(
+            "voice",
+            impl="kokoro:Voice",
+            weights=Weights(source="kokoro-82m"),
+            signatures={"speak": Signature(takes=("i64[P]",), gives=("pcm: f32[?]",))},
+        )
         self.words = b.ring(
             "words",
             dtype="i64",

@@ -36,6 +36,7 @@ from mstarc_runtime.plan_api import (
     Policy,
     Rank,
     Sampler,
+    Signature,
     Weights,
 )
 
@@ -66,6 +67,9 @@ class Rank0(Rank):
             "hear",
             impl="whisper:Encoder",
             weights=Weights(source="whisper-base"),
+            signatures={
+                "encode": Signature(takes=("f32[80, 3000]",), gives=("states: f32[1500, 512]",)),
+            },
         )
         self.write = b.kv_cache(
             "write",
@@ -82,6 +86,10 @@ class Rank0(Rank):
             op_sampler={"start": "default", "step": "default"},
             pages=1024,
             page_tokens=16,
+            signatures={
+                "start": Signature(takes=("f32[1500, 512]", "i64[P]"), gives=("token: i64",)),
+                "step": Signature(takes=("i64",), gives=("next: i64",)),
+            },
         )
         self.think = b.kv_cache(
             "think",
@@ -98,13 +106,22 @@ class Rank0(Rank):
             op_sampler={"prefill": "default", "step": "default"},
             pages=1024,
             page_tokens=16,
+            signatures={
+                "prefill": Signature(takes=("i64[T]",), gives=("token: i64",)),
+                "step": Signature(takes=("i64",), gives=("next: i64",)),
+            },
         )
         self.mouth = b.host(
             "mouth",
             impl="voice_chat:Phonemes",
             weights=Weights(source="voice-chat-text"),
         )
-        self.voice = b.stateless("voice", impl="kokoro:Voice", weights=Weights(source="kokoro-82m"))
+        self.voice = b.stateless(
+            "voice",
+            impl="kokoro:Voice",
+            weights=Weights(source="kokoro-82m"),
+            signatures={"speak": Signature(takes=("i64[P]",), gives=("pcm: f32[?]",))},
+        )
         self.words = b.ring(
             "words",
             dtype="i64",
