@@ -14,6 +14,12 @@ class DiagnosticSink:
     def report(self, diagnostic: Diagnostic) -> None:
         """Add a finding; the code must be in the catalogue. An exact repeat is dropped."""
         assert diagnostic.code in CATALOG, f"{diagnostic.code} is not in the catalogue"
+        if not diagnostic.helps and diagnostic.fix is None:
+            # Imported where it is needed: a spec without findings loads no texts.
+            from mstarc.diagnostics.remedies import REMEDIES
+
+            if remedy := REMEDIES.get(diagnostic.code):
+                diagnostic = diagnostic.help(remedy)
         if diagnostic not in self._diagnostics:
             self._diagnostics.append(diagnostic)
 

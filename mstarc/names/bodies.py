@@ -214,7 +214,20 @@ class _Bodies:
 
     def _for(self, loop: ast.For, scope: Scope) -> None:
         inputs = {symbol.name: symbol for symbol in self._uses.symbols.values_of("input")}
-        self._uses.use(loop.source, inputs, "MS0209", "input")
+        source = loop.source.text
+        if source in inputs:
+            self._uses.found[loop.source] = inputs[source]
+        else:
+            symbols, item = self._uses.symbols, loop.variable.text
+            helps: tuple[str, ...] = ()
+            if source in symbols.streams:
+                helps = (f"chunks of a stream are read by `each {source} as {item} {{ … }}`",)
+            elif source in symbols.values:
+                helps = (
+                    f"`for` goes over the parts of an input; in a walk, `loop {source} times as "
+                    f"{item} {{ … }}` counts",
+                )
+            report_unknown(loop.source, inputs, "MS0209", "input", self._uses.sink, helps=helps)
         symbol = Symbol(kind="part", declaration=loop.variable, node=loop)
         self._uses.found[loop.variable] = symbol
         self.block(loop.body, Scope({loop.variable.text: symbol}, scope))

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import assert_never
 
-from mstarc.diagnostics import Diagnostic, Label
+from mstarc.diagnostics import Diagnostic, Edit, Fix, Label, did_you_mean
 from mstarc.names.scope import Scope, Uses, report_unknown
 from mstarc.names.symbols import Symbol
 from mstarc.syntax import ast
+from mstarc.syntax.foreign_words import FOREIGN_VALUES, GENERIC_TYPES, LITERALS
 
 
 def resolve_expr(expr: ast.Expr | ast.RunCall | ast.Pull, scope: Scope, uses: Uses) -> None:
@@ -72,16 +73,46 @@ def resolve_value(name: ast.Name, scope: Scope, uses: Uses) -> None:
             ).label(hidden.declaration.span, "an input of the request")
         )
         return
+    if name.text in LITERALS:
+        meant = LITERALS[name.text]
+        uses.sink.report(
+            Diagnostic(
+                code="MS0207",
+                message=f"there is no value `{name.text}`",
+                primary=Label(span=name.span, text=f"written `{meant}`"),
+                helps=(f"write `{meant}`",),
+                fix=Fix(
+                    message=f"write `{meant}`",
+                    edits=(Edit(span=name.span, text=meant),),
+                    applicability="safe",
+                ),
+            )
+        )
+        return
     helps: tuple[str, ...] = ()
-    if name.text in uses.symbols.outputs:
+    if name.text in FOREIGN_VALUES:
+        helps = (FOREIGN_VALUES[name.text],)
+    elif name.text in uses.symbols.outputs:
         helps = (f"`wants {name.text}` asks whether the request wants this output",)
     elif name.text in uses.symbols.streams:
         helps = (f"`{name.text}` is a stream: read it with `each {name.text} as …`, or `pull`",)
-    report_unknown(name, scope.all_names(), "MS0207", "value", uses.sink, helps=helps)
+    elif name.text in uses.symbols.nodes:
+        helps = (f"`{name.text}` is a node: call one of its ops, `{name.text}.op(…)`",)
+    elif name.text in uses.symbols.walks:
+        helps = (f"`{name.text}` is a walk: a machine runs it with `run {name.text}(…)`",)
+    known = set(scope.all_names())
+    if not helps and not did_you_mean(name.text, known):
+        helps = (f"set it above (`{name.text} = node.op(…)`), or take it as a parameter",)
+    report_unknown(name, known, "MS0207", "value", uses.sink, helps=helps)
 
 
 def resolve_op(ref: ast.OpRef, uses: Uses) -> Symbol | None:
     """The op that `node.op` means."""
+    if ref.node.text in uses.symbols.streams and ref.node.text not in uses.symbols.nodes:
+        stream = ref.node.text
+        helps = (f"`{stream}` is a stream: write `send {stream} <- value`",)
+        report_unknown(ref.node, (), "MS0202", "node", uses.sink, helps=helps)
+        return None
     node = uses.use(ref.node, uses.symbols.nodes, "MS0202", "node")
     if node is None:
         return None
@@ -120,7 +151,8 @@ def resolve_type(type_: ast.Type, scope: Scope, dims: dict[str, Symbol] | None, 
     match type_:
         case ast.TensorType():
             for dim in type_.dims:
-                if not isinstance(dim, ast.UnknownDim):
+                # What stands in `list[str]` is no dim: there is no such type, which is said.
+                if not isinstance(dim, ast.UnknownDim) and type_.dtype.text not in GENERIC_TYPES:
                     _resolve_dim(dim, scope, dims, uses)
         case ast.MediaType():
             resolve_expr(type_.argument, scope, uses)

@@ -175,6 +175,7 @@ class ExprBuilder:
                     base.span,
                     "this cannot be called",
                     "neither `node.op` nor the name of a function",
+                    ("call an op by its node and its name: `node.op(…)`",),
                 )
                 return base
         values = [arg.value for arg in args]

@@ -6,7 +6,7 @@ where it is sure what was meant, the text to go on with.
 
 from collections.abc import Iterator
 
-from mstarc.diagnostics import Diagnostic, did_you_mean
+from mstarc.diagnostics import Diagnostic, Edit, Fix, did_you_mean
 from mstarc.syntax.habits import HABITS
 from mstarc.syntax.situation import (
     PLACE_NAMES,
@@ -45,7 +45,42 @@ def explain(situation: Situation) -> Finding:
         finding = habit(situation)
         if finding is not None:
             return finding
-    return Finding(diagnostic=_unexpected(situation))
+    diagnostic = _unexpected(situation)
+    meant = _meant_mark(situation)
+    if meant is None:
+        return Finding(diagnostic=diagnostic)
+    span = situation.span(situation.token)
+    before = situation.before
+    if situation.token.text == ">" and before is not None:
+        span = situation.span(before).cover(span)
+    text = "!=" if situation.token.text == ">" else meant
+    fix = Fix(
+        message=f"write `{text}`" if text else f"remove `{situation.token.text}`",
+        edits=(Edit(span=span, text=text),),
+        applicability="safe",
+    )
+    return Finding(diagnostic=diagnostic.with_fix(fix), instead=meant, is_once=True)
+
+
+def _meant_mark(situation: Situation) -> str | None:
+    """The mark that is meant by another one, where that is certain; empty for none."""
+    token, before, takes = situation.token, situation.before, situation.takes
+    joined = before.text if before is not None and before.end == token.start else ""
+    if (token.text == "=" and joined in ("==", "!=", "..")) or joined + token.text == "<>":
+        return ""
+    if token.text == "is" and situation.ahead(1).text == "not":
+        return None
+    if token.text in ("=", "is") and "CMP" in situation.taken and not takes("="):
+        return "=="
+    if token.text == ":" and takes("=") and not takes(":"):
+        return "="
+    if token.text == "=" and takes(":") and not takes("="):
+        return ":"
+    if token.text in ("=", ":") and situation.takes_only_text():
+        return ""
+    if token.text in ("-", "to", ",", "until") and takes(".."):
+        return ".."
+    return None
 
 
 def _unexpected(situation: Situation) -> Diagnostic:

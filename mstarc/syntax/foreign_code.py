@@ -34,6 +34,14 @@ def definition(situation: Situation) -> Finding | None:
         token = before
     elif not situation.takes("walk"):
         return None
+    if token.text == "model" and token.first_on_line:
+        diagnostic = finding(
+            "MS0101", situation.span(token), "a spec has one model", "a second one"
+        )
+        diagnostic = diagnostic.help(
+            "give each model its own file, or write a `variant` of this one"
+        )
+        return Finding(diagnostic=diagnostic, resume=situation.next_declaration(situation.number))
     word = DEFINITIONS.get(token.text)
     if word is None or not token.first_on_line:
         return None
@@ -164,6 +172,8 @@ def dash_in_a_name(situation: Situation) -> Finding | None:
     """`model orpheus-3b`, `node my-lm : kv_cache`."""
     token, before, after = situation.token, situation.before, situation.after
     if token.text not in ("-", ".") or before is None or before.kind != NAME or after is None:
+        return None
+    if token.text == "." and innermost(situation) not in ("node", "model", "stream", "walk", None):
         return None
     if (
         before.end != token.start

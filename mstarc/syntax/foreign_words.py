@@ -163,6 +163,27 @@ LITERALS: dict[str, str] = {
 }
 """Values as other languages write them."""
 
+FOREIGN_VALUES = {
+    "self": "nodes are called by their names: `node.op(…)`",
+    "this": "nodes are called by their names: `node.op(…)`",
+    "await": "a call needs no word; a stream's next item is `pull stream`",
+    "new": "a call needs no word: `node.op(…)`",
+    "lambda": "what computes is an op of a node",
+    "super": "nodes are called by their names: `node.op(…)`",
+}
+"""Words that are read as names of values, and what to do instead."""
+
+GENERIC_TYPES: dict[str, str] = {
+    **dict.fromkeys(
+        ("list", "List", "Sequence", "Iterable", "Array", "Vector", "vec", "Vec"),
+        "parts of a request are `[text | image]`, and values of one kind a tensor: `i64[T]`",
+    ),
+    **dict.fromkeys(("Optional", "optional", "Maybe"), "what may be missing is `type or none`"),
+    **dict.fromkeys(("Tuple", "tuple"), "an item of several values is `(a: type, b: type)`"),
+    **dict.fromkeys(("dict", "Dict", "Union", "Literal"), "write the types one by one"),
+}
+"""Types of types in other languages, and what there is here."""
+
 PLACES_OF_ITEMS = {
     **dict.fromkeys(("op", "impl", "weights", "shards", "kv", "sample", "contexts"), "a node"),
     **dict.fromkeys(("send", "emit", "loop", "parallel", "pull"), "a walk"),

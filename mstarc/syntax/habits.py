@@ -28,8 +28,13 @@ from mstarc.syntax.foreign_statements import (
     choice_by_a_question_mark,
     condition_taken_for_a_suffix,
     counting_loop,
-    negated_membership,
+    each_in_another_order,
+    flow_of_calls,
+    negated_operator,
     next_with_a_mark,
+    run_of_an_op,
+    statement_without_its_word,
+    typed_value,
 )
 from mstarc.syntax.foreign_words import (
     DECLARATIONS,
@@ -94,6 +99,13 @@ def word_of_another_language(situation: Situation) -> Finding | None:
     if token.kind != NAME or token.text not in words:
         return None
     word = words[token.text]
+    if token.text == "if" and words is STATEMENTS:
+        end = situation.after_statement(situation.number)
+        for inner in situation.tokens[situation.number : end]:
+            if inner.text in ("break", "continue"):
+                # Which is what the condition is for.
+                diagnostic = foreign_word(situation, inner, words[inner.text])
+                return Finding(diagnostic=diagnostic, resume=end)
     number = situation.number - (token is not situation.token)
     has_braces = any(other.text == "{" for other in situation.rest_of_line(number))
     is_read_as_meant = word.meant is not None and not word.help and number == situation.number
@@ -261,10 +273,15 @@ HABITS: tuple[Callable[[Situation], Finding | None], ...] = (
     order_of_a_declaration,
     model_as_a_block,
     next_with_a_mark,
+    run_of_an_op,
+    statement_without_its_word,
+    typed_value,
+    flow_of_calls,
+    each_in_another_order,
     counting_loop,
     condition_taken_for_a_suffix,
     call_for_a_send,
-    negated_membership,
+    negated_operator,
     choice_by_a_question_mark,
     dash_in_a_name,
     range_as_a_call,

@@ -124,6 +124,13 @@ class Situation:
         """The text of the tokens from number `start` up to `end`, as it stands."""
         return self.source.text[self.tokens[start].start : self.tokens[end - 1].end]
 
+    def declares(self, word: str, name: str) -> bool:
+        """Whether the text declares a thing of this word and name, `walk` and `decode`."""
+        return any(
+            one.text == word and other.text == name
+            for one, other in zip(self.tokens, self.tokens[1:], strict=False)
+        )
+
     def takes_only_text(self) -> bool:
         """Whether a string can stand here, and no name and no other value."""
         return "STRING" in self.taken and not {"NAME", "INT"} & self.taken

@@ -6,6 +6,7 @@ from mstarc.typecheck.cache_rows import check_cache_rows
 from mstarc.typecheck.constants import Sizes, config_values, variant_of
 from mstarc.typecheck.contexts import check_contexts
 from mstarc.typecheck.ends import check_ends
+from mstarc.typecheck.leftovers import report_unused
 from mstarc.typecheck.links import find_links
 from mstarc.typecheck.machines import check_machines
 from mstarc.typecheck.nodes import check_nodes
@@ -49,6 +50,7 @@ def check(
         # means nothing, what seems to be missing may be what was misspelt.
         check_outputs(ways, links, state)
         check_reads(ways, links, state)
+    report_unused(state)
     return Typed(
         resolved=resolved,
         variant=variant_of(resolved.spec, sizes.variant),

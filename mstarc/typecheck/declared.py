@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import assert_never
 
-from mstarc.diagnostics import Diagnostic, Label, did_you_mean
+from mstarc.diagnostics import Diagnostic, Edit, Fix, Label, did_you_mean
 from mstarc.names import Symbol
 from mstarc.syntax import ast
+from mstarc.syntax.foreign_words import GENERIC_TYPES
 from mstarc.typecheck.constants import evaluate
 from mstarc.typecheck.dims import Dim, DimVar, constant, variable
 from mstarc.typecheck.state import State
@@ -193,6 +194,22 @@ def _media(type_: ast.MediaType, state: State) -> Type:
                 "only `audio` has a number: its sampling rate",
             )
             return ERROR
+        if type_.name.text in DTYPES:
+            written = f"{type_.name.text}[{text_of(type_.argument)}]"
+            state.sink.report(
+                Diagnostic(
+                    code="MS0301",
+                    message=f"the dims of `{type_.name.text}` stand in parentheses",
+                    primary=Label(span=type_.span, text="dims stand in square brackets"),
+                    helps=(f"write `{written}`",),
+                    fix=Fix(
+                        message=f"write `{written}`",
+                        edits=(Edit(span=type_.span, text=written),),
+                        applicability="safe",
+                    ),
+                )
+            )
+            return ERROR
         return _unknown(type_.name, ("audio",), "type with a number in brackets", state)
     rate = evaluate(type_.argument, state.config, state.resolved, state.sink)
     if rate is None:
@@ -238,7 +255,9 @@ def _unknown(name: ast.Name, known: tuple[str, ...], what: str, state: State) ->
     )
     foreign = _FOREIGN.get(name.text.lower())
     near = (foreign,) if foreign in known else did_you_mean(name.text, known)
-    if near:
+    if name.text in GENERIC_TYPES:
+        diagnostic = diagnostic.help(GENERIC_TYPES[name.text])
+    elif near:
         listed = " or ".join(f"`{item}`" for item in near)
         diagnostic = diagnostic.help(f"did you mean {listed}?")
     else:

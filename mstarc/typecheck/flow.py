@@ -189,6 +189,16 @@ class Flow:
         )
         if len(assign.targets) < len(outcomes):
             diagnostic = diagnostic.help("`_` takes a value that is not needed")
+        elif not outcomes and isinstance(assign.value, ast.RunCall):
+            walk = assign.value.walk.text
+            diagnostic = diagnostic.help(
+                f"say what the walk gives: `walk {walk}(…) -> (name: type) {{ … }}`; "
+                "the value of that name is its result"
+            )
+        elif not outcomes:
+            diagnostic = diagnostic.help("leave out the names and `=`")
+        else:
+            diagnostic = diagnostic.help("write one name for each value")
         self.state.sink.report(diagnostic)
 
     def _let(self, let: ast.Let, env: Env) -> None:

@@ -6,6 +6,7 @@ from mstarc.diagnostics import Diagnostic, Label
 from mstarc.names import Symbol
 from mstarc.syntax import ast
 from mstarc.typecheck.dims import Dim, DimVar
+from mstarc.typecheck.early_reads import loop_around
 from mstarc.typecheck.environment import Env, Held, Lost
 from mstarc.typecheck.fitting import Fitter
 from mstarc.typecheck.logic import TRUE
@@ -144,10 +145,22 @@ def _refuse_two_conditions(flow: "Flow", loop: ast.Loop) -> None:
     )
 
 
+def _is_within(found: Diagnostic, flow: "Flow", carry: ast.Carry) -> bool:
+    """Whether a finding stands in the loop of `carry`."""
+    loop = loop_around(carry.span, flow.state.resolved.spec)
+    span = found.primary.span
+    return loop is not None and loop.span.start <= span.start and span.end <= loop.span.end
+
+
 def _check_carried(flow: "Flow", carry: ast.Carry, start: Held, end: Held, env: Env) -> None:
     sink = flow.state.sink
     name = carry.name.text
     if end is start:
+        if any(
+            found.code == "MS0502" and _is_within(found, flow, carry) for found in sink.diagnostics
+        ):
+            # What the loop reads too early is what should have been carried.
+            return
         sink.report(
             Diagnostic(
                 code="MS0505",

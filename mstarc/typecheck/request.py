@@ -167,11 +167,16 @@ def _check_default_inside(
         return
     else:
         where = "not one of them"
+    if kind == "set" and len(values) == 2 and isinstance(default, float):
+        shown = f"a range is written without brackets: `in {values[0]} .. {values[1]}`"
+    else:
+        shown = "give another default, or let the option be more"
     state.sink.report(
         Diagnostic(
             code="MS0324",
             message=f"the default of `{option.name.text}` is not one of its values",
             primary=Label(span=option.default.span, text=where),
+            helps=(shown,),
         ).label(option.domain.span, "what the option may be")
     )
 
@@ -203,6 +208,14 @@ def _domain(option: ast.OptField, type_: Type, state: State) -> Domain | None:
             return None
 
 
+_EXAMPLES = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "`true` or `false`",
+    "str": 'a text in quotes, `"…"`',
+}
+
+
 def _option_value(
     expr: ast.Expr | None, type_: Type, option: ast.OptField, state: State
 ) -> ConfigValue | None:
@@ -222,6 +235,7 @@ def _option_value(
             code="MS0318",
             message=f"the option `{option.name.text}` is `{type_}`, and `{text_of(expr)}` is not",
             primary=Label(span=expr.span, text=f"this is {found}"),
+            helps=(f"write {_EXAMPLES[type_.kind]}, or declare the option as another type",),
         ).label(option.type.span, f"`{type_}` is declared here")
     )
     return None

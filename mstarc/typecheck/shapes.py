@@ -66,7 +66,10 @@ def shape_call(expr: ast.CallExpr, types: list[Type], state: State) -> Type:
     name = expr.function.text
     if name not in FUNCTIONS:
         helps = ("other work on tensors is an op's",)
-        report_unknown(expr.function, FUNCTIONS, "MS0219", "function", state.sink, helps=helps)
+        known: tuple[str, ...] = tuple(FUNCTIONS)
+        if name in state.resolved.symbols.walks:
+            helps, known = (f"`{name}` is a walk: a machine runs it with `run {name}(…)`",), ()
+        report_unknown(expr.function, known, "MS0219", "function", state.sink, helps=helps)
         return ERROR
     for arg in expr.args:
         if arg.name is not None:

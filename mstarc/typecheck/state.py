@@ -2,7 +2,7 @@
 
 from dataclasses import field
 
-from mstarc.diagnostics import DiagnosticSink
+from mstarc.diagnostics import Diagnostic, DiagnosticSink
 from mstarc.names import Resolved, Symbol
 from mstarc.records import dataclass
 from mstarc.source import Span
@@ -41,6 +41,8 @@ class State:
     policies: dict[ast.Each, PolicyInfo] = field(default_factory=dict)
     registers: dict[str, dict[Symbol, Type]] = field(default_factory=dict)
     unsure: set[Symbol] = field(default_factory=set)
+    unused: list[Diagnostic] = field(default_factory=list)
+    """Values that nothing reads; what else is wrong may be the reason (`leftovers`)."""
     compared: dict[str, list[tuple[str, int | float | bool | str]]] = field(default_factory=dict)
     scopes: int = 0
     fresh: dict[tuple[ast.Node, DimVar], DimVar] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from mstarc.names.symbols import KIND_WORDS
 from mstarc.syntax import ast
 from mstarc.typecheck import calls, operators, shapes
 from mstarc.typecheck.comparisons import refuse_impossible
+from mstarc.typecheck.early_reads import goes_over_nothing, remedy
 from mstarc.typecheck.environment import Env, Held
 from mstarc.typecheck.logic import TRUE
 from mstarc.typecheck.state import State
@@ -101,6 +102,10 @@ class Values:
                 notes=(
                     "config, options, flags, lets, tables, parts and loop indices are known; "
                     "what a call gives is not",
+                ),
+                helps=(
+                    "stop a loop at a value with `while` or `until`; for anything else, let an op "
+                    "take the value and decide",
                 ),
             )
         )
@@ -197,6 +202,8 @@ class Values:
                     "table": f"take an entry of it: `{name.text}[i]`",
                     "part": f"`match {name.text} {{ … }}` opens it",
                 }.get(symbol.kind)
+                if goes_over_nothing(symbol, self.state):
+                    return ERROR
                 self._misused(name, what, hint)
                 return ERROR
 
@@ -235,6 +242,7 @@ class Values:
                     code="MS0502",
                     message=f"`{name.text}` is read before it is set",
                     primary=Label(span=name.span, text="not set yet"),
+                    helps=(remedy(name, symbol, self.read, self.state),),
                 ).label(symbol.declaration.span, "set only here")
             )
             # Its next reads here are the same mistake.

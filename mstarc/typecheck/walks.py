@@ -54,12 +54,12 @@ def check_walks(state: State) -> None:
 
 
 def report_unused(declared: list[tuple[Symbol, ast.Name]], values: Values, state: State) -> None:
-    """Report values that nothing reads."""
+    """Note values that nothing reads."""
     for symbol, name in declared:
         if symbol in values.read:
             continue
         what = "the parameter" if symbol.kind == "parameter" else "the value"
-        state.sink.report(
+        state.unused.append(
             Diagnostic(
                 code="MS0501",
                 message=f"{what} `{name.text}` is never used",
