@@ -16,8 +16,9 @@ import torch
 import yaml
 from torch import Tensor, nn
 
-from mstarc_runtime.engine.context import PackedContext, StepContext
+from mstarc_runtime.engine.context import StepContext
 from mstarc_runtime.engine.device_choices import choices_on
+from mstarc_runtime.engine.packed_context import PackedContext
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.layout import CacheLayout
 from mstarc_runtime.layers.sampler import GREEDY, SamplerState

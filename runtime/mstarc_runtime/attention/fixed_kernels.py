@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from mstarc_runtime.attention.backend import JoinedHeads
+from mstarc_runtime.attention.backend import JoinedHeads, Placing
 from mstarc_runtime.attention.fixed_rows import FixedAttention
 from mstarc_runtime.attention.mask import Mask
 from mstarc_runtime.kernels.fixed_attention import FixedRowsAttention
-from mstarc_runtime.kernels.place_heads import place
+from mstarc_runtime.kernels.place_heads import Behind, place
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.fixed import FixedRows
 from mstarc_runtime.kvcache.mirror import FixedMirror
@@ -48,11 +48,28 @@ class FixedKernels:
             parts,
             keys=self._cache.keys[layer],
             values=self._cache.values[layer],
-            pages=self._mirror.pages,
-            lengths=self._mirror.kv_lengths,
-            each=self._rows.each,
+            to=Behind(
+                pages=self._mirror.pages,
+                lengths=self._mirror.kv_lengths,
+                firsts=self._mirror.firsts,
+                each=self._rows.each,
+                dummy_page=self._cache.layout.dummy_page,
+            ),
         )
         return self._attended(layer, q, parts[0].scale).flatten(1)
+
+    def placing(self, layer: int) -> Placing | None:
+        if not self._is_served:
+            return None
+        return Placing(
+            keys=self._cache.keys[layer],
+            values=self._cache.values[layer],
+            pages=self._mirror.pages,
+            lengths=self._mirror.kv_lengths,
+        )
+
+    def attend_placed(self, layer: int, q: Tensor, *, scale: float) -> Tensor:
+        return self._attended(layer, q, scale)
 
     def _attended(self, layer: int, q: Tensor, scale: float) -> Tensor:
         attend = self._kernels.get(q.shape[1])
@@ -67,6 +84,7 @@ class FixedKernels:
         return attend(
             q,
             lengths=self._mirror.kv_lengths,
+            firsts=self._mirror.firsts,
             pages=self._mirror.pages,
             keys=self._cache.keys[layer],
             values=self._cache.values[layer],

@@ -46,21 +46,23 @@ class FixedAttention:
         if not self._row_by_row:
             size, width = self._cache.layout.page_size, self._cache.layout.max_pages
             held = self._rows_of(torch.arange(size * width, device=q.device))
-            return self._attended(layer, queries, held, self._mirror.kv_lengths, scale).flatten(
-                0, 1
-            )
+            return self._attended(layer, queries, held, slice(None), scale).flatten(0, 1)
         out = torch.zeros_like(queries)
         for request, length in enumerate(self._rows.kv_lengths[: self._rows.batch].tolist()):
             one = slice(request, request + 1)
             held = self._rows_of(torch.arange(length, device=q.device))[one]
-            lengths = self._mirror.kv_lengths[one]
-            out[one] = self._attended(layer, queries[one], held, lengths, scale)
+            out[one] = self._attended(layer, queries[one], held, one, scale)
         return out.flatten(0, 1)
 
     def write_rows(self) -> Tensor:
         """i64[R * each]: rows of the pool that the call's rows are written to."""
-        first = self._mirror.kv_lengths - self._rows.each
-        return self._at(first[:, None] + self._each).flatten()
+        numbers = self._mirror.firsts[:, None] + self._each
+        layout = self._cache.layout
+        dummy = layout.dummy_page * layout.page_size
+        own = numbers < self._mirror.kv_lengths[:, None]
+        # A padding row's number may lie beyond the table.
+        at = self._at(numbers.clamp(max=layout.page_size * layout.max_pages - 1))
+        return torch.where(own, at, dummy).flatten()
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> None:
         """Writes keys and values of these rows into the cache."""
@@ -77,20 +79,19 @@ class FixedAttention:
         pages = self._mirror.pages.long().gather(1, numbers // size)
         return pages * size + numbers % size
 
-    def _attended(
-        self, layer: int, q: Tensor, held: Tensor, lengths: Tensor, scale: float
-    ) -> Tensor:
-        """`q` [B, T, H, D] over rows `held` i64[B, S] of which `lengths` are there."""
-        visible = self._visible(torch.arange(held.shape[1], device=q.device), lengths)
+    def _attended(self, layer: int, q: Tensor, held: Tensor, one: slice, scale: float) -> Tensor:
+        """`q` [B, T, H, D] of those requests, over what is there of rows `held` i64[B, S]."""
+        lengths, firsts = self._mirror.kv_lengths[one], self._mirror.firsts[one]
+        visible = self._visible(torch.arange(held.shape[1], device=q.device), lengths, firsts)
         # Pages beyond a request's own may hold anything, and 0 * NaN is NaN.
         unseen = ~visible.any(dim=1)[:, :, None, None]
         keys = self._cache.key_rows[layer][held].masked_fill(unseen, 0)
         values = self._cache.value_rows[layer][held].masked_fill(unseen, 0)
         return attend_dense(q, keys, values, visible[:, None], scale)
 
-    def _visible(self, numbers: Tensor, lengths: Tensor) -> Tensor:
+    def _visible(self, numbers: Tensor, lengths: Tensor, firsts: Tensor) -> Tensor:
         """bool[B, T, S]: which rows of its context each row sees."""
-        own = lengths[:, None] - self._rows.each + self._each
+        own = firsts[:, None] + self._each
         match self._mask.kind:
             case "causal":
                 ends = own + 1

@@ -228,7 +228,7 @@ class _Packed:
         if self._wrapper is None:
             self._plan(parts[0].count, parts[0].scale)
         pages = (self._cache.keys[layer], self._cache.values[layer])
-        q = place(parts, keys=pages[0], values=pages[1], rows=self._write_rows)
+        q = place(parts, keys=pages[0], values=pages[1], to=self._write_rows)
         out: Tensor = self._wrapper.run(q, pages)
         return out.flatten(1)
 

@@ -88,11 +88,12 @@ class _Step:
             parts,
             keys=cache.keys[layer],
             values=cache.values[layer],
-            rows=self._mirror.write_rows,
+            to=self._mirror.write_rows,
         )
         return attend(
             q,
             lengths=self._mirror.kv_lengths,
+            firsts=self._mirror.kv_lengths,  # nothing is masked by them
             pages=self._pages.tensor,
             keys=cache.keys[layer],
             values=cache.values[layer],

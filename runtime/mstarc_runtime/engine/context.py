@@ -6,13 +6,13 @@ The protocols are what model code may use. Behind them:
 - `StepContext`: one row a request, at one bucket. Made once, prepared before every step; its
   tensors keep their addresses, so a region that was captured with it can be replayed.
 - `FixedContext`: as many rows a request in every call, at one bucket; as a step's otherwise.
-- `PackedContext`: many rows a request, made for one call.
+- `PackedContext` (`packed_context`): many rows a request, made for one call.
 
 Model code runs no control flow of a request and sees neither pages nor slots.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mstarc_runtime.attention.backend import (
+    AttendsPlaced,
     Attention,
     AttentionBackend,
     JoinedAttention,
@@ -27,13 +28,13 @@ from mstarc_runtime.attention.backend import (
     JoinsHeads,
     MovesOn,
     PlacesHeads,
+    Placing,
 )
 from mstarc_runtime.attention.cross import attend_cross
-from mstarc_runtime.attention.mask import CAUSAL, Mask
+from mstarc_runtime.attention.mask import Mask
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.fixed import FixedRows
-from mstarc_runtime.kvcache.mirror import FixedMirror, MovingRows, PackedMirror, StepMirror
-from mstarc_runtime.kvcache.packed import PackedRows
+from mstarc_runtime.kvcache.mirror import FixedMirror, MovingRows, StepMirror
 from mstarc_runtime.kvcache.step import StepRows
 from mstarc_runtime.layers.sampler import SamplerState
 
@@ -105,6 +106,17 @@ class KVContext(OpContext, Protocol):
         """
         ...
 
+    def placing(self, layer: int) -> Placing | None:
+        """Where a kernel of the model puts the keys and values of this call's rows itself.
+
+        None where the backend does not attend rows that are placed so.
+        """
+        ...
+
+    def attend_placed(self, layer: int, q: Tensor, *, scale: float) -> Tensor:
+        """As `attend`, where that was done: [R, Hq, D]."""
+        ...
+
     def write_cross(self, layer: int, k: Tensor, v: Tensor, *, context: str) -> None:
         """Writes [B, N, Hkv, D] into a cross context; once a layer and request."""
         ...
@@ -138,7 +150,7 @@ class StatelessContext:
         self.old = old
 
 
-class _CacheContext:
+class CacheContext:
     """What step and packed contexts share: everything after the rows are known."""
 
     def __init__(
@@ -185,6 +197,14 @@ class _CacheContext:
             return None
         return self._attention.attend_joined(layer, parts)
 
+    def placing(self, layer: int) -> Placing | None:
+        attention = self._attention
+        return attention.placing(layer) if isinstance(attention, AttendsPlaced) else None
+
+    def attend_placed(self, layer: int, q: Tensor, *, scale: float) -> Tensor:
+        assert isinstance(self._attention, AttendsPlaced), "`placing` says where it is"
+        return self._attention.attend_placed(layer, q, scale=scale)
+
     def write_cross(self, layer: int, k: Tensor, v: Tensor, *, context: str) -> None:
         self._cache.cross[context].write(layer, self._slots, self._host_slots(), k, v)
 
@@ -213,7 +233,7 @@ class _CacheContext:
         raise NotImplementedError
 
 
-class StepContext(_CacheContext):
+class StepContext(CacheContext):
     """Calls of one row a request on `context`, padded to `bucket` rows.
 
     `keep`: whether the rows stay (an op that `writes`) or are attended once (one that `reads`).
@@ -284,7 +304,7 @@ class StepContext(_CacheContext):
         return self._host_slots()
 
 
-class FixedContext(_CacheContext):
+class FixedContext(CacheContext):
     """Calls of as many rows a request, padded to a bucket of requests; `rows` says where they are.
 
     Its tensors follow `mirror`, so that a call which was captured with it can be replayed.
@@ -304,15 +324,31 @@ class FixedContext(_CacheContext):
         self.rows = rows
         self._mirror = mirror
         self._attention = backend.plan_fixed(rows, mirror, mask)
+        # What samplers were told of the rows: an id each.
+        self.observed: list[tuple[str, Tensor]] = []
         self._within = torch.arange(rows.each, device=cache.device)
-        self.last_rows = torch.arange(1, rows.bucket + 1, device=cache.device) * rows.each - 1
+        self._ends = torch.arange(rows.bucket, device=cache.device) * rows.each - 1
+        self.last_rows = self._ends + rows.each
         self._slots = mirror.slots
 
     def begin(self) -> "FixedContext":
         """Itself, for one call: what follows from where requests stand is computed anew."""
+        self.observed = []
+        if self.rows.are_padded:
+            self.last_rows = self._ends + self._mirror.kv_lengths - self._mirror.firsts
         self.positions = (self._mirror.starts[:, None] + self._within).flatten()
         self._row_slots = self._slots[:, None].expand(-1, self.rows.each).flatten()
         return self
+
+    def observe(self, ids: Tensor, *, sampler: str = "default") -> None:
+        self.observed.append((sampler, ids))
+        if self.rows.are_padded:
+            # Padding has the slot of a request, and no id that it has seen.
+            own = self._within < (self._mirror.kv_lengths - self._mirror.firsts)[:, None]
+            slots = torch.where(own.flatten(), self._row_slots, self.rows.padding_slot)
+            self._samplers[sampler].observe(slots, ids)
+            return
+        super().observe(ids, sampler=sampler)
 
     def _host_slots(self) -> list[int]:
         slots: list[int] = self.rows.slots.tolist()
@@ -321,78 +357,3 @@ class FixedContext(_CacheContext):
     def _host_row_slots(self) -> list[int]:
         slots: list[int] = self.rows.slots.repeat(self.rows.each).tolist()
         return slots
-
-
-class PackedContext(_CacheContext):
-    """One call of `counts[i]` rows of request `slots[i]`, which are counted as written.
-
-    They stand in `context`, or, where they are given, at `keys[i]`.
-
-    `span`: by how much positions move instead of by the rows. Raises OutOfPages or ContextFull
-    before anything was changed.
-    """
-
-    def __init__(
-        self,
-        *,
-        cache: KVCache,
-        backend: AttentionBackend,
-        samplers: Mapping[str, SamplerState],
-        slots: Slots,
-        counts: NDArray[np.int64],
-        context: str = "main",
-        keys: NDArray[np.int64] | None = None,
-        mask: Mask = CAUSAL,
-        keep: bool = True,
-        span: int | NDArray[np.int64] | None = None,
-    ) -> None:
-        super().__init__(cache=cache, backend=backend, samplers=samplers, batch=slots.size)
-        # Whether the rows are those of prompts that go on after them: nothing is drawn then.
-        self.is_partial = False
-        # What samplers were told of the rows: an id each.
-        self.observed: list[tuple[str, Tensor]] = []
-        self.rows: PackedRows = cache.packed_rows(
-            slots, counts, context, keys=keys, keep=keep, span=span
-        )
-        mirror = PackedMirror(self.rows, cache.device)
-        self._attention = backend.plan_packed(self.rows, mirror, mask)
-        self.positions = mirror.positions
-        self.last_rows = mirror.last_rows
-        self._slots = mirror.slots
-        self._row_slots = mirror.row_slots
-
-    def observe(self, ids: Tensor, *, sampler: str = "default") -> None:
-        self.observed.append((sampler, ids))
-        super().observe(ids, sampler=sampler)
-
-    def sample(self, logits: Tensor, *, sampler: str = "default") -> Tensor:
-        if self.is_partial:
-            return torch.zeros(logits.shape[0], dtype=torch.int64, device=logits.device)
-        return super().sample(logits, sampler=sampler)
-
-    def _host_slots(self) -> list[int]:
-        slots: list[int] = self.rows.slots.tolist()
-        return slots
-
-    def _host_row_slots(self) -> list[int]:
-        slots: list[int] = self.rows.row_slots.tolist()
-        return slots
-
-
-class ArrayContext(PackedContext):
-    """One call on `count` contexts of each request: a request for each of them."""
-
-    def __init__(self, *, count: int, **made: Any) -> None:
-        super().__init__(**made)
-        self._count = count
-
-    def sample(self, logits: Tensor, *, sampler: str = "default") -> Tensor:
-        # One after another, as separate calls would: a draw counts those before it.
-        state, slots, host = self._samplers[sampler], self._slots, self._host_slots()
-        drawn = [
-            state.sample(
-                logits[at :: self._count], slots[at :: self._count], host[at :: self._count]
-            )
-            for at in range(self._count)
-        ]
-        return torch.stack(drawn, dim=1).reshape(-1)

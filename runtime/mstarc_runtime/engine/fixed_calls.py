@@ -2,12 +2,15 @@
 
 What a call has is known by its bucket, its context, whether its rows stay, and how many they are;
 so arrays and contexts are made once and found again, by regions that were captured with them too.
-A prompt of one request whose op is run `by_shape` is such a call, in a bucket of one.
+Prompts whose op is run `by_shape` are such calls: padded to as many rows, or one prompt by itself.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mstarc_runtime.attention.backend import AttentionBackend
@@ -15,6 +18,7 @@ from mstarc_runtime.attention.mask import Mask
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.context import FixedContext
 from mstarc_runtime.engine.op_graphs import OpGraphs
+from mstarc_runtime.engine.padded_prompts import PaddedPrompts
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.fixed import FixedRows
 from mstarc_runtime.kvcache.mirror import FixedMirror
@@ -22,6 +26,18 @@ from mstarc_runtime.layers.sampler import SamplerState
 
 Key = tuple[int, str, bool, int]
 """Bucket, context, whether rows stay, rows a request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptsRead:
+    """What a call on prompts has given, and what samplers were told of its rows: an id each.
+
+    `row_indptr` i64[B + 1] cuts the rows by request.
+    """
+
+    given: Any
+    row_indptr: NDArray[np.int64]
+    observed: Sequence[tuple[str, Tensor]] = ()
 
 
 class FixedCalls:
@@ -38,6 +54,8 @@ class FixedCalls:
         self._samplers = samplers
         self._rows: dict[Key, tuple[FixedRows, FixedMirror]] = {}
         self._contexts: dict[tuple[Key, Mask], FixedContext] = {}
+        # By op and key: the samplers that it tells of its rows.
+        self._told: dict[tuple[str, Key], list[str]] = {}
         # Of the step at hand, by context.
         self._each: dict[str, int] = {}
 
@@ -63,28 +81,55 @@ class FixedCalls:
             made = self._contexts[(key, mask)] = self._made(key, mask)
         return made.begin()
 
-    def run_prompt(
+    def run_prompts(
         self,
         graphs: OpGraphs,
         batch: StepBatch,
         op: tuple[str, Callable[..., Any]],
         context: str,
-        each: int,
+        counts: Sequence[int],
         mask: Mask,
-        arguments: Sequence[Tensor],
-    ) -> tuple[FixedRows, Any]:
-        """Counts the rows of a prompt of one request, and runs the op by its shape."""
+        arguments: Sequence[Any],
+    ) -> PromptsRead | None:
+        """Counts the rows of prompts, and runs the op by its shape.
+
+        None where that has none: several prompts that are long, or of which it takes more than
+        rows. Nothing was changed then.
+        """
+        whole = np.array(counts, dtype=np.int64)
+        padded = PaddedPrompts.of(whole, self._cache.device)
+        if padded is not None and padded.takes(arguments):
+            taken = [padded.padded(rows) for rows in arguments]
+        elif batch.size == 1:
+            padded, taken = None, list(arguments)
+        else:
+            return None
+        bucket, each = (1, counts[0]) if padded is None else (padded.bucket, padded.each)
         name, method = op
-        key = (1, context, True, each)
+        key = (bucket, context, True, each)
         rows, mirror = self._of(key)
-        rows.prepare(batch.slots)
+        rows.prepare(batch.slots, counts=whole)
         mirror.update()
+        told = self._told.setdefault((name, key), [])
 
         def make() -> Callable[..., Any]:
-            whole = self._made(key, mask)
-            return lambda *taken: method(whole.begin(), *taken)
+            made = self._made(key, mask)
 
-        return rows, graphs.run(name, (context, each), arguments, make)
+            def call(*taken: Any) -> Any:
+                given = method(made.begin(), *taken)
+                told[:] = [sampler for sampler, _ in made.observed]
+                return given, [ids for _, ids in made.observed]
+
+            return call
+
+        given, ids = graphs.run(name, key, taken, make, comes_again=padded is not None)
+        if padded is not None:
+            given, ids = padded.cut(given), padded.cut(ids)
+        return PromptsRead(
+            given=given,
+            row_indptr=np.append(0, np.cumsum(whole)),
+            observed=tuple(zip(told, ids, strict=True)),
+        )
 
     def _of(self, key: Key) -> tuple[FixedRows, FixedMirror]:
         made = self._rows.get(key)

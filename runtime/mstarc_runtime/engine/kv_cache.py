@@ -25,11 +25,12 @@ from mstarc_runtime.engine.arrays import (
     spread,
 )
 from mstarc_runtime.engine.batch import StepBatch
-from mstarc_runtime.engine.context import ArrayContext, PackedContext, StepContext
+from mstarc_runtime.engine.context import StepContext
 from mstarc_runtime.engine.fixed_calls import FixedCalls
 from mstarc_runtime.engine.op_graphs import OpGraphs
 from mstarc_runtime.engine.op_plans import DEFAULT, OpPlan, sampling_settings
 from mstarc_runtime.engine.op_results import OpResults
+from mstarc_runtime.engine.packed_context import ArrayContext, PackedContext
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.tables import CacheSnapshot
 from mstarc_runtime.layers.sampler import SamplerState
@@ -321,14 +322,15 @@ class KVEngine:
                 fixed = self._fixed.context(batch.bucket, written, plan.mask, keep=plan.keep)
                 return method(fixed, *arguments)
             if batch.step.rows != "one":
-                if op in by_shape and not partial and self._is_one_prompt(batch, written, plan):
-                    each = batch.growth[(self.name, written)][0]
+                if op in by_shape and not partial and self._is_of_prompts(written, plan):
+                    counts = batch.growth[(self.name, written)]
                     assert self.graphs is not None
-                    counted, given = self._fixed.run_prompt(
-                        self.graphs, batch, (op, method), written, each, plan.mask, arguments
+                    read = self._fixed.run_prompts(
+                        self.graphs, batch, (op, method), written, counts, plan.mask, arguments
                     )
-                    batch.contexts[(self.name, written)] = counted
-                    return given
+                    if read is not None:
+                        batch.contexts[(self.name, written)] = read
+                        return read.given
                 whole = self._packed_context(batch, written, plan)
                 whole.is_partial = partial
                 return method(whole, *arguments)
@@ -378,10 +380,9 @@ class KVEngine:
             for part in each
         )
 
-    def _is_one_prompt(self, batch: StepBatch, context: str, plan: OpPlan) -> bool:
-        """Whether a packed call is of one request whose positions move with its rows."""
-        is_plain = plan.keep and batch.size == 1 and context not in self.arrays
-        return is_plain and self._spans.get(context) is None
+    def _is_of_prompts(self, context: str, plan: OpPlan) -> bool:
+        """Whether a packed call's rows stay, in one context a request, and move its position."""
+        return plan.keep and context not in self.arrays and self._spans.get(context) is None
 
     def _step_context(
         self, bucket: int, context: str, *, keep: bool = True, ordinal: int = 0

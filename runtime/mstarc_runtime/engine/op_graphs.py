@@ -1,10 +1,11 @@
 """Calls of ops whose work follows from the shapes of what they take, as CUDA graphs by shape.
 
 A step outside of capture regions runs call by call, since its shapes differ from request to
-request. But requests come again: a camera's images are of one size, a film's frames of another. An
-op of a module that names it in `by_shape` reads nothing on the host, so that its launches for given
-shapes are always the same. The first call of a shape runs as it is, and warms up; the second is
-captured; from then on arguments are copied to where they were then, and the graph is replayed.
+request. But requests come again: a camera's images are of one size, a film's frames of another, and
+prompts are padded to one of a few lengths (`padded_prompts`). An op of a module that names it in
+`by_shape` reads nothing on the host, so that its launches for given shapes are always the same. The
+first call of a shape runs as it is, and warms up; the second is captured; from then on arguments
+are copied to where they were then, and the graph is replayed.
 
 The shapes that were used last are kept, `MOST` of each op. Not here: regions, which are captured
 before the first request (`cuda_graph`).
@@ -21,7 +22,7 @@ from torch.utils._pytree import tree_map
 
 from mstarc_runtime.plan_api import Maybe
 
-MOST = 16
+MOST = 64
 
 Call = Callable[..., Any]
 
@@ -53,11 +54,18 @@ class OpGraphs:
         self._shapes: dict[str, OrderedDict[Hashable, _Shape]] = {}
 
     def run(
-        self, op: str, key: Hashable, arguments: Sequence[Any], make: Callable[[], Call]
+        self,
+        op: str,
+        key: Hashable,
+        arguments: Sequence[Any],
+        make: Callable[[], Call],
+        *,
+        comes_again: bool = False,
     ) -> Any:
         """What the call gives, of `arguments`; results are the caller's own.
 
-        `make` makes the call for a shape that is new; `key` says what it depends on besides.
+        `make` makes the call for a shape that is new; `key` says what it depends on besides. A
+        shape of which it is known that it `comes_again` is captured behind its first call.
         """
         tensors, rest = _parted(arguments)
         signature = tuple((tuple(t.shape), t.dtype) for t in tensors)
@@ -67,22 +75,31 @@ class OpGraphs:
             if len(shapes) == MOST:
                 shapes.popitem(last=False)
             found = shapes[(key, signature, rest)] = _Shape(make())
-            return found.call(*arguments)
+            given = found.call(*arguments)
+            if comes_again:
+                self._capture_shape(found, tensors, rest)
+            return given
         shapes.move_to_end((key, signature, rest))
         if found.graph is None:
-            found.taken = [t.clone() for t in tensors]
-            again = _joined(found.taken, rest)
-
-            def body() -> None:
-                found.given = found.call(*again)
-
-            found.graph = self._capture(body)
+            self._capture_shape(found, tensors, rest)
+            assert found.graph is not None
         else:
             for kept, tensor in zip(found.taken, tensors, strict=True):
                 kept.copy_(tensor)
         found.graph.replay()
         # An op may give nothing.
         return tree_map(lambda part: None if part is None else part.clone(), found.given)
+
+    def _capture_shape(
+        self, shape: _Shape, tensors: Sequence[Tensor], rest: tuple[Any, ...]
+    ) -> None:
+        shape.taken = [t.clone() for t in tensors]
+        again = _joined(shape.taken, rest)
+
+        def body() -> None:
+            shape.given = shape.call(*again)
+
+        shape.graph = self._capture(body)
 
 
 class CudaCapture:

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from mstarc_runtime.engine.batch import StepBatch
-from mstarc_runtime.engine.context import PackedContext
+from mstarc_runtime.engine.fixed_calls import PromptsRead
 from mstarc_runtime.engine.kv_cache import KVEngine
 from mstarc_runtime.engine.op_plans import DEFAULT
+from mstarc_runtime.engine.packed_context import PackedContext
 from mstarc_runtime.kvcache.prefixes import PrefixIndex, Unit
 from mstarc_runtime.plan_api import Pieces
 
@@ -59,13 +60,16 @@ class PromptSharing:
 
     def keep(self, batch: StepBatch, pieces: Pieces, row: int, digests: Sequence[bytes]) -> None:
         """Keeps the units that a run has filled of one of its requests."""
-        made = batch.contexts.get((self._engine.name, pieces.context))
+        made: PackedContext | PromptsRead | None = batch.contexts.get(
+            (self._engine.name, pieces.context)
+        )
         window = batch.windows[pieces.of[0]][row]
         key = self._engine.cache.key(batch.slot_list[row], pieces.context)
         tables = self._engine.cache.tables
-        if not isinstance(made, PackedContext) or tables.lengths[key] != window.stop:
+        tables.prompts[key] = window.stop // self.unit * self.unit
+        if made is None or tables.lengths[key] != window.stop:
             return
-        begin, end = made.rows.row_indptr[row : row + 2].tolist()
+        begin, end = made.row_indptr[row : row + 2].tolist()
         own = self._engine.ops[pieces.op].sampler
         # A copy for all units: what the call was given is the next one's.
         seen = [(own if n == DEFAULT else n, ids[begin:end].clone()) for n, ids in made.observed]

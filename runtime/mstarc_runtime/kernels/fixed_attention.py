@@ -21,11 +21,12 @@ def attend_fixed(
     values,
     pages,
     lengths,
+    firsts,
     partial,
     out,
     page_stride,
     scale,
-    EACH: tl.constexpr,
+    each,
     HEADS: tl.constexpr,
     KV_HEADS: tl.constexpr,
     D: tl.constexpr,
@@ -45,15 +46,16 @@ def attend_fixed(
     ROW: tl.constexpr = KV_HEADS * D
     number = tile * M + tl.arange(0, M)
     row = number // GROUP
-    is_query = row < EACH
+    is_query = row < each
     whole = tl.arange(0, D)
-    at = ((request * EACH + row) * HEADS + head * GROUP + number % GROUP).to(tl.int64) * D
+    at = ((request * each + row) * HEADS + head * GROUP + number % GROUP).to(tl.int64) * D
     asked = tl.load(q + at[:, None] + whole[None, :], mask=is_query[:, None], other=0.0)
     length = tl.load(lengths + request)
     end = tl.full((M,), 1, tl.int32) * length
     if FRAME > 0:
         # A row sees all up to the end of its frame; of frames of one row, up to itself.
-        end = tl.minimum(((length - EACH + row) // FRAME + 1) * FRAME, length)
+        before = tl.load(firsts + request)
+        end = tl.minimum(((before + row) // FRAME + 1) * FRAME, length)
     share = tl.cdiv(tl.cdiv(length, N), PARTS) * N
     first = part * share
     last = tl.minimum(first + share, length)
@@ -97,13 +99,13 @@ def attend_fixed(
 def join_parts(
     partial,
     out,
-    EACH: tl.constexpr,
+    each,
+    tiles,
     HEADS: tl.constexpr,
     KV_HEADS: tl.constexpr,
     D: tl.constexpr,
     PARTS: tl.constexpr,
     SLOTS: tl.constexpr,
-    TILES: tl.constexpr,
     M: tl.constexpr,
 ):
     """One query of one block, of all parts."""
@@ -111,11 +113,11 @@ def join_parts(
     query = tl.program_id(1)
     GROUP: tl.constexpr = HEADS // KV_HEADS
     WIDE: tl.constexpr = D + 2
-    number = block % TILES * M + query
+    number = block % tiles * M + query
     row = number // GROUP
-    if row < EACH:
-        head = block // TILES % KV_HEADS
-        request = block // TILES // KV_HEADS
+    if row < each:
+        head = block // tiles % KV_HEADS
+        request = block // tiles // KV_HEADS
         part = tl.arange(0, SLOTS)
         whole = tl.arange(0, D)
         own = ((block * PARTS + part).to(tl.int64) * M + query) * WIDE
@@ -125,7 +127,7 @@ def join_parts(
         total = tl.sum(fade * tl.load(partial + own + D + 1, mask=there, other=0.0), axis=0)
         sums = tl.load(partial + own[:, None] + whole[None, :], mask=there[:, None], other=0.0)
         seen = tl.sum(fade[:, None] * sums, axis=0) / total
-        at = ((request * EACH + row) * HEADS + head * GROUP + number % GROUP).to(tl.int64) * D
+        at = ((request * each + row) * HEADS + head * GROUP + number % GROUP).to(tl.int64) * D
         tl.store(out + at + whole, seen.to(out.dtype.element_ty))
 
 
@@ -169,12 +171,14 @@ class FixedRowsAttention:
         q: Tensor,
         *,
         lengths: Tensor,
+        firsts: Tensor,
         pages: Tensor,
         keys: Tensor,
         values: Tensor,
         scale: float,
     ) -> Tensor:
-        """`q` [B * each, Hq, D]; `lengths` i32[B] with these rows; `pages` i32[B, most pages];
+        """`q` [B * each, Hq, D]; `lengths` i32[B] with these rows, `firsts` i32[B] without them;
+        `pages` i32[B, most pages];
         `keys`, `values` of one layer [pages, page, Hkv, D]."""
         out = torch.empty_like(q)
         attend_fixed[(self._tiles, self._kv_heads, self._batch * self._parts)](
@@ -183,11 +187,12 @@ class FixedRowsAttention:
             values,
             pages,
             lengths,
+            firsts,
             self._partial,
             out,
             pages.stride(0),
             scale,
-            EACH=self._each,
+            self._each,
             HEADS=self._heads,
             KV_HEADS=self._kv_heads,
             D=self._head_dim,
@@ -203,13 +208,13 @@ class FixedRowsAttention:
             join_parts[(self._blocks, self._rows)](
                 self._partial,
                 out,
-                EACH=self._each,
+                self._each,
+                self._tiles,
                 HEADS=self._heads,
                 KV_HEADS=self._kv_heads,
                 D=self._head_dim,
                 PARTS=self._parts,
                 SLOTS=triton.next_power_of_2(self._parts),
-                TILES=self._tiles,
                 M=self._rows,
                 num_warps=2,
             )

@@ -6,6 +6,7 @@ positions and the append are one pass over the product.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 import triton
@@ -26,10 +27,13 @@ def place_heads(
     rows,
     pages,
     lengths,
+    firsts,
     q,
     keys,
     values,
     page_stride,
+    dummy_page,
+    each,
     eps,
     HEADS: tl.constexpr,
     KV_HEADS: tl.constexpr,
@@ -38,7 +42,7 @@ def place_heads(
     HALVES: tl.constexpr,
     NORMED: tl.constexpr,
     SOME: tl.constexpr,
-    EACH: tl.constexpr,
+    FOLLOWS: tl.constexpr,
     PAGE: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
@@ -78,11 +82,14 @@ def place_heads(
     if SOME:
         row = tl.load(at_rows + row)
     tl.store(q + row * HEADS * D + head[:, None] * D + within[None, :], made, mask=is_query)
-    if EACH > 0:
+    if FOLLOWS:
         # The row follows those that were there before the call, in its request's pages.
-        request = row // EACH
-        number = tl.load(lengths + request) - EACH + row % EACH
-        page = tl.load(pages + request * page_stride + number // PAGE)
+        request = row // each
+        number = tl.load(firsts + request) + row % each
+        is_own = number < tl.load(lengths + request)
+        page = tl.load(
+            pages + request * page_stride + number // PAGE, mask=is_own, other=dummy_page
+        )
         to = page.to(tl.int64) * PAGE + number % PAGE
     else:
         to = tl.load(rows + row)
@@ -95,26 +102,35 @@ def place_heads(
     tl.store(v_at, made, mask=is_value)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """Where rows go of which each request has `each`: behind its `firsts` i32[B] in `pages`
+    i32[B, n], and those beyond its `lengths` i32[B] to the `dummy_page`."""
+
+    pages: Tensor
+    lengths: Tensor
+    firsts: Tensor
+    each: int
+    dummy_page: int
+
+
 def place(
     parts: Sequence[JoinedHeads],
     *,
     keys: Tensor,
     values: Tensor,
-    rows: Tensor | None = None,
-    pages: Tensor | None = None,
-    lengths: Tensor | None = None,
-    each: int = 0,
+    to: Tensor | Behind,
 ) -> Tensor:
     """Queries [R, Hq, D] of joined products that are together all R rows of a call.
 
-    `keys`, `values` are one layer's [pages, page, Hkv, D]. Rows go to `rows` i64[R] of the pool, or
-    `each` a request behind those in `pages` i32[B, n], of `lengths` i32[B] with these rows.
+    `keys`, `values` are one layer's [pages, page, Hkv, D]. `to` are rows i64[R] of the pool, or how
+    to find them.
     """
     width, first = keys.shape[-1], parts[0]
     total = sum(part.qkv.shape[0] for part in parts)
     q = torch.empty((total, first.count, width), dtype=first.qkv.dtype, device=keys.device)
     for heads in parts:
-        _launch(heads, q, keys, values, rows, pages, lengths, each)
+        _launch(heads, q, keys, values, to)
     return q
 
 
@@ -123,29 +139,28 @@ def _launch(
     q: Tensor,
     keys: Tensor,
     values: Tensor,
-    rows: Tensor | None,
-    pages: Tensor | None,
-    lengths: Tensor | None,
-    each: int,
+    to: Tensor | Behind,
 ) -> None:
     _, page_size, kv_heads, width = keys.shape
     qkv, count = heads.qkv, heads.count + 2 * kv_heads
     assert qkv.is_contiguous() and qkv.shape[1] == count * width, list(qkv.shape)
     q_norm, k_norm = heads.norms if heads.norms is not None else (qkv, qkv)
     slots = triton.next_power_of_2(count)
+    behind = to if isinstance(to, Behind) else None
     place_heads[(qkv.shape[0],)](
         qkv,
         *heads.turns,
         q_norm,
         k_norm,
         heads.at if heads.at is not None else qkv,
-        rows if rows is not None else qkv,
-        pages if pages is not None else qkv,
-        lengths if lengths is not None else qkv,
+        to if isinstance(to, Tensor) else qkv,
+        *((behind.pages, behind.lengths, behind.firsts) if behind is not None else (qkv,) * 3),
         q,
         keys,
         values,
-        pages.stride(0) if pages is not None else 0,
+        behind.pages.stride(0) if behind is not None else 0,
+        behind.dummy_page if behind is not None else 0,
+        behind.each if behind is not None else 1,
         heads.eps,
         HEADS=heads.count,
         KV_HEADS=kv_heads,
@@ -154,7 +169,7 @@ def _launch(
         HALVES=heads.halves,
         NORMED=heads.norms is not None,
         SOME=heads.at is not None,
-        EACH=each,
+        FOLLOWS=behind is not None,
         PAGE=page_size,
         num_warps=4 if slots * width <= 4096 else 8,
     )

@@ -161,6 +161,7 @@ class MovingFixed:
     slots: Tensor
     starts: Tensor
     kv_lengths: Tensor
+    firsts: Tensor
     pages: Tensor
     each: int
     dummy_page: int
@@ -173,6 +174,7 @@ class MovingFixed:
         self.pages.masked_fill_(dead[:, None], self.dummy_page)
         self.starts.add_(calls * self.each).masked_fill_(dead, 0)
         self.kv_lengths.add_(calls * self.each).masked_fill_(dead, self.each)
+        self.firsts.add_(calls * self.each).masked_fill_(dead, 0)
 
 
 class FixedMirror:
@@ -183,11 +185,13 @@ class FixedMirror:
         self._layout = layout
         self._starts = MirroredArray(rows.starts, device)
         self._lengths = MirroredArray(rows.kv_lengths, device)
+        self._firsts = MirroredArray(rows.firsts, device)
         self._slots = MirroredArray(rows.slots, device)
         self._pages = MirroredTable(rows.page_table, device)
         self._seen = (-1, -1, -1)
         self.starts = self._starts.tensor
         self.kv_lengths = self._lengths.tensor
+        self.firsts = self._firsts.tensor
         self.slots = self._slots.tensor
         self.pages = self._pages.tensor
 
@@ -198,6 +202,7 @@ class FixedMirror:
         if self._seen[0] != rows.version:
             self._starts.update()
             self._lengths.update()
+            self._firsts.update()
         if self._seen[1] != rows.batch_version:
             self._slots.update()
         # Where rows stay, requests that have stopped on the device have lost their pages there.
@@ -212,6 +217,7 @@ class FixedMirror:
             slots=self.slots,
             starts=self.starts,
             kv_lengths=self.kv_lengths,
+            firsts=self.firsts,
             pages=self.pages,
             each=self._rows.each,
             dummy_page=self._layout.dummy_page,

@@ -6,6 +6,8 @@ from typing import Literal
 from torch import Tensor
 from torch.nn import functional
 
+from mstarc_runtime.layers.norm import RMSNorm
+
 Activation = Literal["silu", "gelu_tanh"]
 Kind = Literal["rms", "layer", "timed"]
 _KINDS: tuple[Kind, ...] = ("rms", "layer", "timed")
@@ -24,6 +26,10 @@ class RowNorm:
     shift: Tensor | None = None
     plus: float = 0.0
     eps: float
+
+
+def row_norm(norm: RMSNorm) -> RowNorm:
+    return RowNorm(kind="rms", scale=norm.weight, eps=norm.eps)
 
 
 def added_normed(

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor, nn
 
+from mstarc_runtime.attention.backend import JoinedHeads
 from mstarc_runtime.engine.context import KVContext
 from mstarc_runtime.layers.config import require_value, required
+from mstarc_runtime.layers.joined import attend_joined
 from mstarc_runtime.layers.mlp import GatedMLP
 from mstarc_runtime.layers.norm import RMSNorm
 from mstarc_runtime.layers.parallel import (
@@ -22,13 +24,14 @@ from mstarc_runtime.layers.parallel import (
     ShardedEmbedding,
 )
 from mstarc_runtime.layers.rope import Rope, RopeSettings
+from mstarc_runtime.layers.rowwise import added_normed, row_norm
 from mstarc_runtime.layers.shard import WHOLE, Shard
 from mstarc_runtime.layers.streamed_step import StreamedStep
 
 if TYPE_CHECKING:
     from mstarc_runtime.kernels.decode_stack import StackWeights
 
-Angles = tuple[Tensor, Tensor]
+Turns = tuple[Tensor, Tensor]
 
 
 class Attention(nn.Module):
@@ -59,12 +62,15 @@ class Attention(nn.Module):
             query[0], width, held=query[1], shard=shard, bias=bias, dtype=dtype, device=device
         )
 
-    def forward(self, ctx: KVContext, layer: int, x: Tensor, angles: Angles) -> Tensor:
-        turning = self.heads + self.kv_heads
-        heads = self.qkv(x).view(x.shape[0], turning + self.kv_heads, self.head_dim)
-        turned = self.rope.turn(heads[:, :turning], angles)
-        q, k = turned[:, : self.heads], turned[:, self.heads :]
-        return self.out(ctx.attend(layer, q, k, heads[:, turning:]).flatten(1))
+    def forward(self, ctx: KVContext, layer: int, x: Tensor, turns: Turns) -> Tensor:
+        joined = JoinedHeads(
+            qkv=self.qkv(x),
+            count=self.heads,
+            turns=turns,
+            halves=True,
+            scale=self.head_dim**-0.5,
+        )
+        return self.out(attend_joined(ctx, layer, (joined,)))
 
 
 class Block(nn.Module):
@@ -94,13 +100,20 @@ class Block(nn.Module):
             device=device,
         )
 
-    def forward(self, ctx: KVContext, layer: int, x: Tensor, angles: Angles) -> Tensor:
-        x = x + self.attention.forward(ctx, layer, self.attention_norm(x), angles)
-        return x + self.mlp(self.mlp_norm(x))
+    def forward(
+        self, ctx: KVContext, layer: int, x: Tensor, more: Tensor | None, turns: Turns
+    ) -> tuple[Tensor, Tensor]:
+        """Rows [R, D] and what comes to them, of such from the layer before."""
+        x, normed = added_normed(x, more, row_norm(self.attention_norm))
+        attended = self.attention.forward(ctx, layer, normed, turns)
+        x, normed = added_normed(x, attended, row_norm(self.mlp_norm))
+        return x, self.mlp(normed)
 
 
 class Decoder(nn.Module):
     """A decoder of one node, or one part of it. `vocab_size` is the width of its logits."""
+
+    by_shape = frozenset({"prefill"})
 
     def __init__(
         self,
@@ -157,8 +170,7 @@ class Decoder(nn.Module):
     def prefill(self, ctx: KVContext, ids: Tensor) -> Tensor:
         """The token i64[B] that follows `ids` i64[R], R rows of B requests."""
         ctx.observe(ids)
-        hidden = self._hidden(ctx, ids)
-        return ctx.sample(self._logits(hidden.index_select(0, ctx.last_rows)))
+        return ctx.sample(self._logits(ctx, ids, ctx.last_rows))
 
     def step(self, ctx: KVContext, token: Tensor) -> Tensor:
         """The token i64[B] that follows `token` i64[B]."""
@@ -167,7 +179,7 @@ class Decoder(nn.Module):
     def step_logits(self, ctx: KVContext, token: Tensor) -> Tensor:
         """[B, V] behind `token` i64[B], valid until the next step."""
         logits = self._streamed.logits(ctx, token)
-        return self._logits(self._hidden(ctx, token)) if logits is None else logits
+        return self._logits(ctx, token, None) if logits is None else logits
 
     def _stack_weights(self) -> "StackWeights | None":
         """The weights for the kernels of a step; None for a part of a decoder, or with biases."""
@@ -195,16 +207,17 @@ class Decoder(nn.Module):
             eps=self.norm.eps,
         )
 
-    def _hidden(self, ctx: KVContext, ids: Tensor) -> Tensor:
-        x = self.embedding(ids)
-        angles = self.rope.angles(ctx.positions)
+    def _logits(self, ctx: KVContext, ids: Tensor, rows: Tensor | None) -> Tensor:
+        """[B, V] behind `rows` of `ids`, or behind each."""
+        x, more = self.embedding(ids), None
+        turns = self.rope.turns(ctx.positions)
         for layer, block in enumerate(self.layers):
             assert isinstance(block, Block)
-            x = block.forward(ctx, layer, x, angles)
-        return x
-
-    def _logits(self, hidden: Tensor) -> Tensor:
-        normed = self.norm(hidden)
+            x, more = block.forward(ctx, layer, x, more, turns)
+        if rows is not None:
+            x = x.index_select(0, rows)
+            more = None if more is None else more.index_select(0, rows)
+        _, normed = added_normed(x, more, row_norm(self.norm))
         if self.head is None:
             return self.embedding.project(normed)
         return self.head(normed)

@@ -11,7 +11,8 @@ from torch import Tensor
 from mstarc_runtime.attention.backend import AttentionBackend
 from mstarc_runtime.attention.mask import CAUSAL, FULL, Mask, visible_rows
 from mstarc_runtime.attention.torch_reference import TorchAttention
-from mstarc_runtime.engine.context import PackedContext, StepContext
+from mstarc_runtime.engine.context import StepContext
+from mstarc_runtime.engine.packed_context import PackedContext
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.layout import CacheLayout
 

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from mstarc_runtime.attention.mask import CAUSAL, FULL, PREFIX, Mask, frames
-from mstarc_runtime.engine.context import PackedContext, StepContext
+from mstarc_runtime.engine.context import StepContext
+from mstarc_runtime.engine.packed_context import PackedContext
 from tests.runtime.attention.attention_bench import LAYERS, Bench, Setting, dense
 
 GPU = pytest.mark.gpu

@@ -23,7 +23,7 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 def test_heads_are_turned_and_placed(
     heads: int, kv_heads: int, width: int, each: int, halves: bool, is_normed: bool
 ) -> None:
-    from mstarc_runtime.kernels.place_heads import place
+    from mstarc_runtime.kernels.place_heads import Behind, place
 
     generator = torch.Generator(DEVICE).manual_seed(heads)
     batch = 2
@@ -48,7 +48,9 @@ def test_heads_are_turned_and_placed(
     part = JoinedHeads(
         qkv=qkv, count=heads, turns=turns, halves=halves, scale=1.0, norms=norms, eps=1e-6
     )
-    q = place([part], keys=keys, values=values, pages=table, lengths=lengths, each=each)
+    firsts = lengths - each
+    to = Behind(pages=table, lengths=lengths, firsts=firsts, each=each, dummy_page=0)
+    q = place([part], keys=keys, values=values, to=to)
     at = torch.cat(
         [
             _rows_at(table[request], torch.arange(length - each, length, device=DEVICE))
@@ -70,7 +72,7 @@ def test_heads_are_turned_and_placed(
         replace(part, qkv=qkv[own], turns=(turns[0][own], turns[1][own]), at=own)
         for own in order.split([2, len(qkv) - 2])
     ]
-    again = place(some, keys=other_keys, values=other_values, rows=at)
+    again = place(some, keys=other_keys, values=other_values, to=at)
     assert torch.equal(again, q)
     assert torch.equal(other_keys.view_as(k_rows)[at], k_rows[at])
 
@@ -100,7 +102,7 @@ def test_rows_attend_their_pages(
         device=DEVICE,
     )
     held = torch.tensor(lengths, dtype=torch.int32, device=DEVICE)
-    given = {"lengths": held, "pages": table, "keys": keys, "values": values}
+    given = {"lengths": held, "firsts": held - each, "pages": table, "keys": keys, "values": values}
     first = attend(q, **given, scale=width**-0.5)
     second = attend(q, **given, scale=width**-0.5)
     assert torch.equal(first, second)

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mstarc_runtime.engine.context import PackedContext, StepContext
+from mstarc_runtime.engine.context import StepContext
+from mstarc_runtime.engine.packed_context import PackedContext
 from mstarc_runtime.layers.linear import pack
 from mstarc_runtime.layers.sampler import SamplerState, SamplingSettings
 from mstarc_runtime.models.llama import Decoder

@@ -9,7 +9,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from mstarc_runtime.engine.context import PackedContext, StepContext
+from mstarc_runtime.engine.context import StepContext
+from mstarc_runtime.engine.packed_context import PackedContext
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.layers.sampler import GREEDY, SamplerState
 from mstarc_runtime.models.llama import Decoder

@@ -16,7 +16,7 @@ from mstarc_runtime.layers.mlp import GatedMLP
 from mstarc_runtime.layers.norm import RMSNorm
 from mstarc_runtime.layers.parallel import ColumnLinear, RowLinear
 from mstarc_runtime.layers.rope import Rope
-from mstarc_runtime.layers.rowwise import RowNorm, added_normed
+from mstarc_runtime.layers.rowwise import added_normed, row_norm
 from mstarc_runtime.layers.shard import Shard
 
 Turns = tuple[Tensor, Tensor]
@@ -72,7 +72,7 @@ class Expert(nn.Module):
     ) -> tuple[Tensor, JoinedHeads]:
         """Rows [r, width] with what comes to them, and their heads. They are all rows of a call or
         those `at` i64[r]."""
-        x, normed = added_normed(*rows, _row_norm(self.attention_norm))
+        x, normed = added_normed(*rows, row_norm(self.attention_norm))
         return x, JoinedHeads(
             qkv=self.qkv(normed),
             at=at,
@@ -86,7 +86,7 @@ class Expert(nn.Module):
 
     def finish(self, x: Tensor, attended: Tensor) -> Rows:
         """Rows [R, width] behind the layer, of those before it and `attended` [R, Hq D]."""
-        x, normed = added_normed(x, self.out(attended), _row_norm(self.mlp_norm))
+        x, normed = added_normed(x, self.out(attended), row_norm(self.mlp_norm))
         return x, self.mlp(normed)
 
 
@@ -94,10 +94,6 @@ def whole(rows: Rows) -> Tensor:
     """Rows [R, width] and what comes to them, added up."""
     x, more = rows
     return x if more is None else x + more
-
-
-def _row_norm(norm: RMSNorm) -> RowNorm:
-    return RowNorm(kind="rms", scale=norm.weight, eps=norm.eps)
 
 
 _PARTS: Mapping[str, tuple[str, ...]] = {
