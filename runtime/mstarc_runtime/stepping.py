@@ -18,6 +18,7 @@ from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.kv_cache import KVEngine
 from mstarc_runtime.engine.pass_log import PassLog
 from mstarc_runtime.flights import Flight, Flights
+from mstarc_runtime.foregone import Foregone
 from mstarc_runtime.group_stepping import GroupStepper
 from mstarc_runtime.grouping import GroupLost
 from mstarc_runtime.host_stepping import HostStepper, Targets
@@ -49,6 +50,7 @@ class Stepper:
         self.ahead = Ahead(self, is_used=worker.device.type != "cpu")
         self.flights = Flights(worker.plan.steps, worker.device, lambda: worker.generation)
         self.groups = GroupStepper(self, worker)
+        self._foregone = Foregone(worker)
         self.prompts = PromptReader(worker)
         self.chooser = RowChooser(worker, self.targets, self.prompts)
         self._row_by_row = RowByRow(self, worker)
@@ -96,6 +98,7 @@ class Stepper:
         self.chooser.take_chunks(station, step, batch)
         self.chooser.allow(step, batch)
         self.prompts.cut(station, step, batch)
+        self._foregone.wait(step)
         if not self.prepare(station, batch):
             return
         self.mark("prepare")
@@ -104,6 +107,10 @@ class Stepper:
         if is_beside:
             batch.begin_read_back()
             self.flights.begin(Flight(station=station, step=step, batch=batch))
+            return
+        if self._foregone.suits(step, batch):
+            self._foregone.begin(step, batch)
+            self._landed(station, step, batch)
             return
         self.land_ready(station, step, batch)
 

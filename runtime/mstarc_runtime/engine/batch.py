@@ -351,6 +351,19 @@ class StepBatch(BatchValues):
         """[size, COLUMNS]"""
         return self._host_flags[: self.size]
 
+    @property
+    def has_masks(self) -> bool:
+        """Whether the last run set flags, which only it knows."""
+        return bool(self._masks) or self.tests_loop
+
+    def foresee(self) -> None:
+        """Takes the flags to be those that are expected, and notes where the device is."""
+        assert self._has_come is not None, "a host has them at once"
+        if self.expected:
+            expected = np.frombuffer(self.expected, np.bool_)
+            self._host_flags[: self.size] = expected.reshape(self.size, COLUMNS)
+        self._has_come.record(torch.cuda.current_stream(self.device))
+
     def begin_read_back(self) -> None:
         """Asks for the flags, and for what must leave the device, behind the step."""
         if self._has_come is None:

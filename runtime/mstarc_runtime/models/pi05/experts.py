@@ -28,6 +28,7 @@ from mstarc_runtime.models.pi05.gemma import (
     layer_names,
 )
 from mstarc_runtime.models.pi05.sizes import expert_sizes, text_sizes
+from mstarc_runtime.models.pi05.streamed import StreamedLayers
 
 _THETA = 10000.0
 _MOST_ROWS = 8192
@@ -92,6 +93,7 @@ class Experts(nn.Module):
         self.back = Linear(width, numbers, bias=True, dtype=dtype, device=device)
         self.time_in = Linear(width, width, bias=True, dtype=dtype, device=device)
         self.time_out = Linear(width, width, bias=True, dtype=dtype, device=device)
+        self._streamed = StreamedLayers(self.acting, acts)
 
     @classmethod
     def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
@@ -123,6 +125,9 @@ class Experts(nn.Module):
         times = self._norms.at(self._time(t))
         flow = Flow(x=self.into(x.to(dtype)).flatten(0, 1))
         turns = self.rope.turns(ctx.positions)
+        if self._streamed.passes(ctx, flow.x, times, turns):
+            _, normed = added_normed(flow.x, None, times[-1].rows)
+            return self.back(normed).view(x.shape).float()
         for number, layer in enumerate(self.acting):
             assert isinstance(layer, TimedLayer)
             own = (times[2 * number], times[2 * number + 1])

@@ -21,7 +21,7 @@ from mstarc_runtime.layers.rowwise import RowNorm, added_normed, gated
 
 Turns = tuple[Tensor, Tensor]
 
-_EPS = 1e-6
+EPS = 1e-6
 
 
 class Norm(nn.Module):
@@ -34,7 +34,7 @@ class Norm(nn.Module):
         )
 
     def of_rows(self) -> RowNorm:
-        return RowNorm(kind="rms", scale=self.weight, plus=1.0, eps=_EPS)
+        return RowNorm(kind="rms", scale=self.weight, plus=1.0, eps=EPS)
 
 
 class TimedNorm(nn.Module):
@@ -56,7 +56,7 @@ class Timed:
     def of(cls, made: Tensor) -> "Timed":
         """Of the product [B, 3 D]."""
         scale, move, gate = made.chunk(3, dim=-1)
-        return cls(rows=RowNorm(kind="timed", scale=scale, shift=move, eps=_EPS), gate=gate)
+        return cls(rows=RowNorm(kind="timed", scale=scale, shift=move, eps=EPS), gate=gate)
 
 
 class TimedNorms:
