@@ -38,6 +38,7 @@ SIMULATED_WITHIN = 0.15
 SMALL_SIDE = 64
 SMALL_BATCHES = (1, 4)
 SMALL_TOKENS = 512
+SMALL_ROWS = 32
 
 
 class Run:
@@ -54,7 +55,7 @@ class Run:
         if asked.source is not None:
             kept = json.loads(asked.source.read_text(encoding="utf-8"))
             self.rows, self.kind = kept["rows"], kept["kind"]
-            self.count = kept["count"]
+            self.count, asked.tiny = kept["count"], kept["tiny"]
 
     @property
     def is_tiny(self) -> bool:
@@ -175,6 +176,7 @@ class Run:
             model=part.model,
             load=load,
             options=self.options(load),
+            rows=SMALL_ROWS if self.is_tiny else load.rows,
             kind=self.kind,
             folder=folder,
         )
@@ -207,8 +209,9 @@ class Run:
             )
             for row in sorted(own, key=lambda row: row["batch"]):
                 print(self.line(load, row, own, told), flush=True)
-            for verdict in self.verdicts(part, load, own, told):
-                print(f"  {verdict}", flush=True)
+            if not self.is_tiny:  # tiny models on shared cores say nothing of speed
+                for verdict in self.verdicts(part, load, own, told):
+                    print(f"  {verdict}", flush=True)
 
     def line(
         self,
@@ -224,7 +227,7 @@ class Run:
         beside = ["", ""]
         if simulated is not None:
             beside = [f"{simulated:.4g}", f"{simulated / value:.2f}" if value else ""]
-        published = load.published.get((row["layout"], batch))
+        published = None if self.is_tiny else load.published.get((row["layout"], batch))
         return (
             f"  {row['layout']:<20}{batch:>8}{value:>11.4g}{ratio:>8}{beside[0]:>11}"
             f"{beside[1]:>7}{'' if published is None else f'{published:g}':>7}"

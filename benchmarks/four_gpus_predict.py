@@ -24,11 +24,12 @@ LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation:
-    """How to simulate one load. `kind` is that of the devices, `folder` is for its files."""
+    """How to simulate one load, of so many `rows` a prompt. `kind` is that of the devices."""
 
     model: str
     load: Load
     options: Mapping[str, Any]
+    rows: int
     kind: str
     folder: Path
 
@@ -36,7 +37,7 @@ class Simulation:
         """The file of its requests."""
         parts = {"text": 1, **({"image": 1} if self.load.image else {})}
         kind = {
-            "rows": self.load.rows,
+            "rows": self.rows,
             "options": dict(self.options),
             "wants": list(self.load.wants),
             "parts": parts,
@@ -49,7 +50,7 @@ class Simulation:
     def profile(self, points: Mapping[int, float]) -> Path:
         """The file that says what the repeated op takes, by batch."""
         rows = [
-            {"batch": batch, "rows": self.load.rows, "context": 0, "seconds": seconds}
+            {"batch": batch, "rows": self.rows, "context": 0, "seconds": seconds}
             for batch, seconds in sorted(points.items())
         ]
         content = {"model": self.model, "device": self.kind, "ops": {self.load.repeats: rows}}
