@@ -12,12 +12,18 @@ from mstarc_runtime.plan_api import Maybe, Signature
 MASK = torch.ones(2, dtype=torch.bool)
 
 
-def results(takes: tuple[str, ...], gives: tuple[str, ...], *, packs: bool = False) -> OpResults:
+def results(
+    takes: tuple[str, ...],
+    gives: tuple[str, ...],
+    *,
+    packs: bool = False,
+    computed: torch.dtype = torch.float32,
+) -> OpResults:
     return OpResults(
         "codec",
         "decode",
         Signature(takes=takes, gives=gives),
-        computed=torch.float32,
+        computed=computed,
         packs=packs,
     )
 
@@ -81,6 +87,15 @@ def test_free_dims_are_those_of_the_arguments() -> None:
     checked.check(zeros(2, 6, 4), (zeros(2, 7, 3),))
     with pytest.raises(WrongResult):
         checked.check(zeros(2, 7, 4), (zeros(2, 7, 3),))
+
+
+def test_what_a_node_computes_in_may_stand_for_float32() -> None:
+    half = torch.bfloat16
+    checked = results((), ("a: f32[4]", "b: bf16[4]"), computed=half)
+    checked.check((zeros(2, 4), zeros(2, 4, dtype=half)), ())
+    checked.check((zeros(2, 4, dtype=half), zeros(2, 4, dtype=half)), ())
+    with pytest.raises(WrongResult, match="`b` of another dtype"):
+        checked.check((zeros(2, 4), zeros(2, 4)), ())
 
 
 def test_rows_of_all_requests_are_one_dim_where_free_dims_are_packed() -> None:
