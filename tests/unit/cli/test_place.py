@@ -83,6 +83,39 @@ def test_what_is_written_is_read_back_to_the_same_layout(
     )
 
 
+def test_a_node_with_walks_elsewhere_is_written_with_those_that_are_left(tmp_path: Path) -> None:
+    path, sizes = str(ROOT / "specs/bagel.mstar"), ROOT / "specs/tiny/bagel.yaml"
+    target = tmp_path / "found.yaml"
+    words = ["--placement", "4xcpu", "--sizes", str(sizes), "--write", str(target)]
+    assert run_command(["place", path, *words]) == 0
+    text = target.read_text(encoding="utf-8")
+    # `llm` has a group for what decodes and one for the rest, and both say which walks they mean.
+    groups = [part for part in text.split("  - node_names: ") if part.startswith("[llm]")]
+    assert len(groups) == 2 and all("graph_walks: [" in group for group in groups)
+    given = SourceFile(path=str(sizes), text=sizes.read_text(encoding="utf-8"))
+    file = SourceFile(path="found.yaml", text=text)
+    automatic = placed(path, CompileOptions(placements=("4xcpu",), sizes=given))
+    written = placed(path, CompileOptions(deployments=(file,), sizes=given))
+    walks = ("prefill_text", "open_turn", "decode", "image_gen")
+    for walk, context in [(walk, name) for walk in walks for name in ("main", "no_text")]:
+        assert written.assignment("llm", walk, context).ranks == (
+            automatic.assignment("llm", walk, context).ranks
+        ), (walk, context)
+
+
+def test_few_requests_at_once_go_together_and_many_to_copies(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = {}
+    for at_once in ("8", "400"):
+        words = ["--placement", "2xH200", "--objective", "throughput", "--at-once", at_once]
+        assert run_command(["place", ORPHEUS, *words]) == 0
+        said[at_once] = capsys.readouterr().out
+        assert f"for {at_once} requests at once on all copies together" in said[at_once]
+    assert "lm (1/2)" in said["8"].split("bottleneck")[0]
+    assert "rank 0 and 1" in said["400"]
+
+
 def test_requests_change_what_is_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mix = tmp_path / "mix.yaml"
     mix.write_text("requests:\n  - {rows: 2000, options: {max_tokens: 8}}\n", encoding="utf-8")
