@@ -28,7 +28,6 @@ from mstarc.stages import (
     placeable,
     placed_deployments,
     printed,
-    report_unused,
     requests_of,
     run_passes,
     wanted_targets,
@@ -185,8 +184,6 @@ def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
     job = job_of((spec, *options.deployments, *given_files(options)), options)
     sizes = given_sizes(job)
     targets = wanted_targets(job)
-    if not options.deployments:
-        report_unused(options.settings, job.sink)
     program = lowered(spec, Given.of(sizes, targets), job)
     if program is None or job.sink.has_errors:
         return job.outcome()

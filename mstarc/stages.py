@@ -26,7 +26,6 @@ from mstarc.typecheck import check as check_types
 if TYPE_CHECKING:
     from mstarc.deployment import Deployment
     from mstarc.deployment.mix import RequestKind
-    from mstarc.deployment.settings import GivenSetting
     from mstarc.deployment.sizes import SizesFile
     from mstarc.ir.graph import Program
     from mstarc.names import Resolved
@@ -43,8 +42,10 @@ class Given:
 
     @staticmethod
     def of(sizes: "SizesFile | None", targets: "Sequence[PassContext]") -> "Given":
-        """A file of sizes, and the deployments among `targets`."""
+        """A file of sizes, and the deployments among `targets`, or the settings without one."""
         found = tuple(t.deployment for t in targets if t.deployment is not None)
+        if not found and targets and targets[0].settings is not None:
+            found = (targets[0].settings,)
         return Given(sizes=sizes, deployments=found)
 
 
@@ -160,15 +161,6 @@ def given_sizes(job: Job) -> "SizesFile | None":
     return job.run("sizes", read_sizes, job.options.sizes, job.sink)
 
 
-def report_unused(settings: "Sequence[GivenSetting]", sink: DiagnosticSink) -> None:
-    from mstarc.deployment.idle import report_idle
-
-    for setting in settings:
-        why = "it is for deployments, and none is given"
-        remedy = "give a deployment file: `--deployment FILE`"
-        report_idle(setting.key, setting.span, why, sink, remedy=remedy)
-
-
 def wanted_targets(job: Job) -> "list[PassContext]":
     """Where to place: each deployment, or each set of devices, or one CPU."""
     from mstarc.passes.targets import targets_of
@@ -185,6 +177,10 @@ def weighed_targets(
     known = [
         one if (d := one.deployment) is None else deployed(one, d, program, job) for one in found
     ]
+    if found and found[0].settings is not None:
+        from mstarc.deployment.idle import report_idle_settings
+
+        report_idle_settings(found[0].settings, program, job.sink)
     made = [job.run("weigh", with_weights, one, program, job.options, sizes) for one in known]
     return [] if job.sink.has_errors else made
 

@@ -5,7 +5,7 @@ on a device, and every tensor that it takes and gives has a size that the plan k
 a parameter is known where the argument fixes it: a constant list, or a value of static type.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from mstarc.ir.exprs import Const, Expr, Local
 from mstarc.ir.graph import Call, Node, Op
@@ -33,13 +33,40 @@ def why_not_captured(node: Node, op: Op, call: Call, types: Mapping[str, Type]) 
         context.name == call.context and context.count is not None for context in node.contexts
     ):
         return f"{name} works on an array of contexts"
-    sizes = bound_sizes(op, call, types)
+    return _why_sizes_differ(op, name, bound_sizes(op, call, types))
+
+
+def has_free_length(node: Node, op: Op, call: Call, types: Mapping[str, Type]) -> bool:
+    """Whether nothing but sizes that differ by call keeps a call out: a prompt, an image."""
+    if why_not_captured(node, op, call, types) is None:
+        return False
+    types_of_op = [*(p.type for p in op.parameters), *(r.type for r in op.results)]
+    free = {name for type_ in types_of_op for name in _free_dims(type_)}
+    sizes = dict.fromkeys(free, 1) | bound_sizes(op, call, types)
+    is_on_device = node.engine != "host" and call.index is None
+    return bool(free) and is_on_device and _why_sizes_differ(op, "", sizes) is None
+
+
+def _why_sizes_differ(op: Op, name: str, sizes: Sizes) -> str | None:
     for what, items in (("takes", op.parameters), ("gives", op.results)):
         for item in items:
             reason = _why_not_static(item.type, sizes)
             if reason is not None:
                 return f"{name} {what} `{item.name}`, {reason}"
     return None
+
+
+def _free_dims(type_: Type) -> Iterator[str]:
+    tensor = _tensor(type_)
+    waiting = list(tensor.dims) if tensor is not None else []
+    while waiting:
+        match waiting.pop():
+            case DimVar(name, _):
+                yield name
+            case DimBinary(_, left, right):
+                waiting += [left, right]
+            case _:
+                pass
 
 
 def bound_sizes(op: Op, call: Call, types: Mapping[str, Type]) -> Sizes:

@@ -6,7 +6,7 @@ from the command line counts, then the environment's, then the file's, then the 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
@@ -200,6 +200,17 @@ def settled(
         prefill_tokens=numbers.get("prefill_tokens", deployment.prefill_tokens),
         lent_pages=numbers.get("lent_pages", deployment.lent_pages),
     )
+
+
+def settled_alone(given: Sequence[GivenSetting], sink: DiagnosticSink) -> Deployment | None:
+    """The settings without a file: a deployment that places nothing. None without any."""
+    if not given:
+        return None
+    place = given[0].span
+    empty = Deployment(
+        name="", path="", model=Named(value="", span=place), groups=(), groups_span=place
+    )
+    return settled(empty, given, sink)
 
 
 def config_value(text: str) -> ConfigValue:

@@ -22,11 +22,13 @@ class PassContext:
     of the program, `objective` is what automatic placement makes least and `mix` for what requests;
     with a `placement` nothing is searched. With `require_graphs` a device call that no capture
     region holds is an error. A deployment without devices is placed on some of `default_kind`.
+    `settings` are those of the command line where there is no deployment; they place nothing.
     """
 
     sink: DiagnosticSink
     devices: Devices | None = None
     deployment: Deployment | None = None
+    settings: Deployment | None = None
     weight_bytes: Mapping[str, int] = field(default_factory=dict)
     weight_sources: Mapping[str, str] = field(default_factory=dict)
     kinds: tuple[DeviceKind, ...] = CATALOG
@@ -36,6 +38,11 @@ class PassContext:
     mix: Mix | None = None
     placement: Placement | None = None
     require_graphs: bool = False
+
+    @property
+    def numbers(self) -> Deployment | None:
+        """What says how many requests run, and how long they are: the deployment, or `settings`."""
+        return self.deployment or self.settings
 
     def kind(self, name: str) -> DeviceKind:
         """The kind of device with this name, which a placement uses."""

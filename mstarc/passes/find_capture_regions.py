@@ -16,7 +16,8 @@ do not end a run: they copy what the region made, after it. What the host decide
 
 Buckets are 1, 2, 4, … up to the number of requests that may run, which is the last bucket: a batch
 is padded up to the next. Reported on every device kind; `cpu` runs regions call by call. With
-`require_graphs` each device call that is left out is an error (MS0701).
+`require_graphs` each device call that is left out is an error (MS0701), but for a call outside of
+loops that only its sizes keep out: a prompt has the length that it has.
 
 Afterwards every call is in one region or has a reason. Not here: whether an implementation keeps to
 its types (the runtime's capture says so), branches of `parallel` as one call (`plan.together`).
@@ -25,7 +26,7 @@ its types (the runtime's capture says so), branches of `parallel` as one call (`
 from dataclasses import field, replace
 from math import ceil
 
-from mstarc.analysis.capture import why_not_captured
+from mstarc.analysis.capture import has_free_length, why_not_captured
 from mstarc.analysis.types import types_in
 from mstarc.diagnostics import Diagnostic, Label
 from mstarc.ir.decisions import Region, Uncaptured
@@ -34,16 +35,18 @@ from mstarc.ir.folding import fold
 from mstarc.ir.graph import (
     Assign,
     Call,
+    Each,
     Emit,
     Loop,
     Parallel,
     Program,
+    Run,
     Send,
     SetRegister,
     Statement,
 )
 from mstarc.ir.types import Type
-from mstarc.ir.walking import Body, blocks_of, statements_of
+from mstarc.ir.walking import Body, blocks_of, bodies_of, statements_of
 from mstarc.passes.context import PassContext
 from mstarc.records import dataclass
 
@@ -168,20 +171,51 @@ class _Finder:
 
 
 def _report(program: Program, uncaptured: list[Uncaptured], context: PassContext) -> None:
-    engines = {node.name: node.engine for node in program.nodes}
-    calls = {call.site: call for _, _, body in types_in(program) for call in _calls(body)}
+    nodes = {node.name: node for node in program.nodes}
+    calls = {
+        call.site: (call, types) for _, types, body in types_in(program) for call in _calls(body)
+    }
+    repeated = _repeated_sites(program)
     for left in uncaptured:
-        call = calls[left.site]
-        if engines[call.node] == "host":
+        call, types = calls[left.site]
+        node = nodes[call.node]
+        op = next(op for op in node.ops if op.name == call.op)
+        if node.engine == "host":
             continue
-        message = f"`{call.node}.{call.op}` is in no capture region"
+        if left.site not in repeated and has_free_length(node, op, call, types):
+            continue
+        where = "called in every pass" if left.site in repeated else "called once"
         diagnostic = Diagnostic(
             code="MS0701",
-            message=message,
+            message=f"`{call.node}.{call.op}` is in no capture region",
             primary=Label(span=call.span, text=left.reason),
-            notes=("graphs are required, so no call may run outside one",),
+            notes=(
+                f"graphs are required, and it is {where}: only a call outside of loops whose sizes "
+                "differ, such as a prompt's, may run without one",
+            ),
+            helps=("give it one size: a number or a value of config in place of the free dim",)
+            if has_free_length(node, op, call, types)
+            else ("take `--require-graphs` away: the report lists what runs call by call",),
         )
         context.sink.report(diagnostic)
+
+
+def _repeated_sites(program: Program) -> set[str]:
+    """The calls in loops and for every chunk of a stream, also in walks that are run there."""
+    bodies = {walk.name: walk.body for walk in program.walks}
+    inner: list[Body] = []
+    for _, body in bodies_of(program):
+        for statement in statements_of(body):
+            if isinstance(statement, Loop | Each):
+                inner.append(statement.body)
+    sites: set[str] = set()
+    while inner:
+        for statement in statements_of(inner.pop()):
+            if isinstance(statement, Call):
+                sites.add(statement.site)
+            elif isinstance(statement, Run) and statement.walk in bodies:
+                inner.append(bodies.pop(statement.walk))
+    return sites
 
 
 def _calls(body: Body) -> list[Call]:

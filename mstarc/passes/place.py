@@ -42,7 +42,7 @@ def place(program: Program, context: PassContext) -> Program:
     if context.placement is not None:
         return placed_on(program, context.placement)
     devices = _devices(context)
-    limits = limits_of(context.deployment, devices.kind)
+    limits = limits_of(context.numbers, devices.kind)
     copies: tuple[Copy, ...]
     if context.deployment is not None:
         layout = resolve_layout(context.deployment, program, devices.count, context.sink)

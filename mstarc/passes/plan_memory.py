@@ -72,7 +72,7 @@ def plan_memory(program: Program, context: PassContext) -> Program:
     assert placement is not None
     kind = context.kind(placement.devices[0].kind)
     limits = replace(
-        limits_of(context.deployment, kind),
+        limits_of(context.numbers, kind),
         # Run again, the pass counts for those that were asked for, not for those that fit.
         requests=placement.max_requests if program.capacity is None else program.capacity.asked,
         tokens=placement.max_tokens,
@@ -238,11 +238,12 @@ def _table(
 
 def _check_pages(pools: tuple[PoolNeed, ...], limits: Limits, context: PassContext) -> None:
     """Pages that the deployment fixes must hold a request at its longest: else MS0617."""
-    assert limits.pages is not None and context.deployment is not None
+    numbers = context.numbers
+    assert limits.pages is not None and numbers is not None
     for pool in pools:
         if limits.pages >= pool.full:
             continue
-        fixed = context.deployment.max_pages
+        fixed = numbers.max_pages
         assert fixed is not None
         page = f"{limits.page_tokens} rows"
         diagnostic = Diagnostic(
@@ -255,7 +256,7 @@ def _check_pages(pools: tuple[PoolNeed, ...], limits: Limits, context: PassConte
                 "`max_num_pages` out: pages then take the memory that is left",
             ),
         )
-        seq_len = context.deployment.max_seq_len
+        seq_len = numbers.max_seq_len
         if seq_len is not None:
             diagnostic = diagnostic.label(seq_len.span, f"room for {seq_len.value} rows each")
         context.sink.report(diagnostic)
@@ -263,7 +264,7 @@ def _check_pages(pools: tuple[PoolNeed, ...], limits: Limits, context: PassConte
 
 def _report_fewer(capacity: Capacity, placement: Placement, context: PassContext) -> None:
     """Say (MS0624) that fewer requests run at once than a deployment asks for."""
-    asked = context.deployment.max_requests if context.deployment is not None else None
+    asked = context.numbers.max_requests if context.numbers is not None else None
     if asked is None or not 1 <= capacity.expected < asked.value or context.sink.has_errors:
         return
     diagnostic = Diagnostic(
@@ -306,9 +307,9 @@ def _report(
         notes=tuple(table),
         helps=(_remedy(rows, over, limits, pages),),
     )
-    deployment = context.deployment
-    if deployment is not None and deployment.max_seq_len is not None:
-        number = deployment.max_seq_len
+    numbers = context.numbers
+    if numbers is not None and numbers.max_seq_len is not None:
+        number = numbers.max_seq_len
         diagnostic = diagnostic.label(number.span, f"room for {number.value} rows each")
     context.sink.report(diagnostic)
 

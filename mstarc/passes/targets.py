@@ -19,7 +19,7 @@ from mstarc.deployment import (
     parse_devices,
     read_deployment,
 )
-from mstarc.deployment.settings import settled
+from mstarc.deployment.settings import settled, settled_alone
 from mstarc.deployment.sizes import NodeSizes, SizesFile
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
 from mstarc.ir.graph import Program
@@ -63,7 +63,8 @@ def targets_of(options: CompileOptions, sink: DiagnosticSink) -> list[PassContex
         require_graphs=options.require_graphs,
     )
     if not options.deployments:
-        return [replace(common, devices=on) for on in devices]
+        alone = settled_alone(options.settings, sink)
+        return [replace(common, devices=on, settings=alone) for on in devices]
     assert len(devices) <= 1, "deployments are placed on one set of devices"
     found: list[PassContext] = []
     for file in options.deployments:

@@ -165,9 +165,19 @@ def test_a_deployment_of_another_model_is_one_mistake(
     assert "placed on" not in printed.err
 
 
-def test_a_setting_without_a_deployment_says_what_it_lacks(
-    capsys: pytest.CaptureFixture[str],
+def test_a_setting_without_a_deployment_holds_where_placement_is_automatic(
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["compile", "right.mstar", "--set", "max_seq_len=512", "--format", "human"]
+    arguments = ["compile", "right.mstar", "--set", "max_seq_len=512", "-o", "plan"]
+    assert run_command([*arguments, "--set", "max_concurrent_requests=3"]) == 0
+    assert capsys.readouterr().out == ""
+    placement = json.loads((folder / "plan/placements/cpu/placement.json").read_text())
+    assert (placement["max_requests"], placement["max_tokens"]) == (3, 512)
+
+
+def test_a_setting_without_a_deployment_that_decides_nothing_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["compile", "right.mstar", "--set", "nothing=512", "--format", "concise"]
     assert run_command(arguments) == 0
-    assert "= help: give a deployment file: `--deployment FILE`" in capsys.readouterr().out
+    assert "MS0630" in capsys.readouterr().out
