@@ -30,7 +30,7 @@ class FixedKernels:
         self._mask = mask
         self._plain = FixedAttention(cache, rows, mirror, mask, row_by_row=False)
         self._is_served = is_served(cache)
-        self._kernels: dict[int, FixedRowsAttention] = {}
+        self._kernels: dict[tuple[int, bool], FixedRowsAttention] = {}
 
     def update(self) -> None:
         """The mirror is all that changes."""
@@ -69,17 +69,18 @@ class FixedKernels:
         )
 
     def attend_placed(self, layer: int, q: Tensor, *, scale: float) -> Tensor:
-        return self._attended(layer, q, scale)
+        return self._attended(layer, q, scale, chained=True)
 
-    def _attended(self, layer: int, q: Tensor, scale: float) -> Tensor:
-        attend = self._kernels.get(q.shape[1])
+    def _attended(self, layer: int, q: Tensor, scale: float, *, chained: bool = False) -> Tensor:
+        attend = self._kernels.get((q.shape[1], chained))
         if attend is None:
-            attend = self._kernels[q.shape[1]] = kernel_of(
+            attend = self._kernels[(q.shape[1], chained)] = kernel_of(
                 self._cache,
                 batch=self._rows.bucket,
                 each=self._rows.each,
                 heads=q.shape[1],
                 mask=self._mask,
+                chained=chained,
             )
         return attend(
             q,
@@ -98,7 +99,7 @@ def is_served(cache: KVCache) -> bool:
 
 
 def kernel_of(
-    cache: KVCache, *, batch: int, each: int, heads: int, mask: Mask
+    cache: KVCache, *, batch: int, each: int, heads: int, mask: Mask, chained: bool = False
 ) -> FixedRowsAttention:
     """The launch of `each` rows of `heads` query heads for each of `batch` requests."""
     layout = cache.layout
@@ -111,4 +112,5 @@ def kernel_of(
         page_size=layout.page_size,
         mask=mask,
         device=cache.device,
+        chained=chained,
     )

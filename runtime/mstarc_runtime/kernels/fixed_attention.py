@@ -6,12 +6,16 @@ plan: how many rows a part has is computed from the request's length on the devi
 joins the parts.
 """
 
+from dataclasses import dataclass
+from typing import Self
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from mstarc_runtime.attention.mask import Mask
+from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 
 
 @triton.jit
@@ -36,7 +40,10 @@ def attend_fixed(
     N: tl.constexpr,
     FRAME: tl.constexpr,
     STAGES: tl.constexpr,
+    CHAINED: tl.constexpr,
 ):
+    allow_next(CHAINED)
+    wait_for_previous(CHAINED)
     tile = tl.program_id(0)
     head = tl.program_id(1)
     request = tl.program_id(2) // PARTS
@@ -107,8 +114,11 @@ def join_parts(
     PARTS: tl.constexpr,
     SLOTS: tl.constexpr,
     M: tl.constexpr,
+    CHAINED: tl.constexpr,
 ):
     """One query of one block, of all parts."""
+    allow_next(CHAINED)
+    wait_for_previous(CHAINED)
     block = tl.program_id(0)
     query = tl.program_id(1)
     GROUP: tl.constexpr = HEADS // KV_HEADS
@@ -133,11 +143,35 @@ def join_parts(
 
 _BLOCKS = 264
 """Blocks that fill the chip once: two on each of an H200's multiprocessors."""
-_MOST_PARTS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttendCut:
+    """How the work is cut: queries of a block, keys at once, parts of the context, a block's warps,
+    loads under way. Measured on an H200."""
+
+    rows: int
+    columns: int
+    parts: int
+    warps: int
+    stages: int
+
+    @classmethod
+    def of(cls, *, blocks_of_64: int, queries: int, head_dim: int) -> Self:
+        """For `queries` of one key-value head and request; `blocks_of_64` is how many blocks of 64
+        queries there are in all."""
+        rows = 64 if queries > 32 else max(16, triton.next_power_of_2(queries))
+        share = max(1, _BLOCKS // blocks_of_64)
+        if head_dim <= 128:
+            return cls(rows=rows, columns=64, parts=min(8, share), warps=4, stages=3)
+        if share > 8:
+            return cls(rows=rows, columns=32, parts=min(16, share), warps=4, stages=2)
+        return cls(rows=rows, columns=64, parts=share, warps=8, stages=2)
 
 
 class FixedRowsAttention:
-    """The launch for one bucket and one cache."""
+    """The launch for one bucket and one cache. `chained`: each kernel starts while the one before
+    it ends (see `dependent`)."""
 
     def __init__(
         self,
@@ -150,15 +184,22 @@ class FixedRowsAttention:
         page_size: int,
         mask: Mask,
         device: torch.device,
+        chained: bool = False,
+        cut: AttendCut | None = None,
     ) -> None:
+        self._chained = chained
         self._batch, self._each, self._heads, self._kv_heads = batch, each, heads, kv_heads
         self._head_dim, self._page_size = head_dim, page_size
         self._frame = {"causal": 1, "frames": mask.frame_rows}.get(mask.kind, 0)
         queries = each * (heads // kv_heads)
-        self._rows = 64 if queries > 32 else max(16, triton.next_power_of_2(queries))
+        self._cut = cut or AttendCut.of(
+            blocks_of_64=batch * kv_heads * triton.cdiv(queries, 64),
+            queries=queries,
+            head_dim=head_dim,
+        )
+        self._rows, self._parts = self._cut.rows, self._cut.parts
         self._tiles = triton.cdiv(queries, self._rows)
         blocks = batch * kv_heads * self._tiles
-        self._parts = max(1, min(_MOST_PARTS, _BLOCKS // blocks))
         self._partial = torch.empty(
             (blocks, self._parts, self._rows, head_dim + 2) if self._parts > 1 else (1,),
             dtype=torch.float32,
@@ -199,10 +240,12 @@ class FixedRowsAttention:
             PAGE=self._page_size,
             PARTS=self._parts,
             M=self._rows,
-            N=64,
+            N=self._cut.columns,
             FRAME=self._frame,
-            STAGES=2 if self._head_dim > 128 else 3,
-            num_warps=8 if self._head_dim > 128 else 4,
+            STAGES=self._cut.stages,
+            CHAINED=self._chained,
+            num_warps=self._cut.warps,
+            launch_pdl=self._chained,
         )
         if self._parts > 1:
             join_parts[(self._blocks, self._rows)](
@@ -216,6 +259,8 @@ class FixedRowsAttention:
                 PARTS=self._parts,
                 SLOTS=triton.next_power_of_2(self._parts),
                 M=self._rows,
+                CHAINED=self._chained,
                 num_warps=2,
+                launch_pdl=self._chained,
             )
         return out

@@ -22,16 +22,38 @@ from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 
 
 @triton.jit
-def _factors(squares, parts, eps, K: tl.constexpr, M: tl.constexpr, PARTS: tl.constexpr):
-    """1 / rms of all rows, f32[M]."""
-    part = tl.arange(0, PARTS)
-    at = squares + part[:, None] * M + tl.arange(0, M)[None, :]
-    return tl.rsqrt(tl.sum(tl.load(at, mask=(part < parts)[:, None], other=0.0), axis=0) / K + eps)
+def _expect(weight, unit, first, K: tl.constexpr, SPAN: tl.constexpr, CHAINED: tl.constexpr):
+    """Brings columns of a block's weights nearer while the kernel before still runs: nobody writes
+    them. A line of the cache has 64 numbers."""
+    if CHAINED:
+        at = (
+            weight + unit.to(tl.int64)[:, None] * K + first + tl.arange(0, SPAN // 64)[None, :] * 64
+        )
+        tl.inline_asm_elementwise(
+            "prefetch.global.L2 [$1]; mov.u32 $0, 0;",
+            "=r,l",
+            [at.to(tl.int64)],
+            dtype=tl.int32,
+            is_pure=False,
+            pack=1,
+        )
 
 
 @triton.jit
-def _normed(product, factors, row, R: tl.constexpr, B: tl.constexpr, EACH: tl.constexpr):
+def _squares(squares, parts, M: tl.constexpr, PARTS: tl.constexpr):
+    """The parts of all rows' sums of squares, f32[PARTS, M]."""
+    part = tl.arange(0, PARTS)
+    at = squares + part[:, None] * M + tl.arange(0, M)[None, :]
+    return tl.load(at, mask=(part < parts)[:, None], other=0.0)
+
+
+@triton.jit
+def _normed(
+    product, squared, eps, row,
+    R: tl.constexpr, B: tl.constexpr, EACH: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
     """The product of normed rows, of that of rows before their norm."""
+    factors = tl.rsqrt(tl.sum(squared, axis=0) / K + eps)
     moved = tl.zeros_like(product)
     for b in tl.static_range(B):
         own = tl.sum(tl.where((row == R + b)[:, None], product, 0.0), axis=0)
@@ -80,8 +102,19 @@ def project_heads(
     one = tl.zeros((M, PAIRS), dtype=tl.float32)
     two = tl.zeros((M, PAIRS), dtype=tl.float32)
     allow_next(CHAINED)
+    _expect(weight, head * D + pair, 0, K, K, CHAINED)
+    _expect(weight, head * D + HALF + pair, 0, K, K, CHAINED)
     wait_for_previous(CHAINED)
-    factors = _factors(squares, parts, eps, K, M, PARTS)
+    # What is needed behind the loop is asked for before it.
+    squared = _squares(squares, parts, M, PARTS)
+    there = (row < R)[:, None]
+    by = row[:, None] * D + pair[None, :]
+    cosine = tl.load(cosines + by, mask=there, other=0.0)
+    sine = tl.load(sines + by, mask=there, other=0.0)
+    # The rows follow those that were there before the call, in their request's pages.
+    request = row // EACH
+    number = tl.load(lengths + request, mask=row < R, other=EACH) - EACH + row % EACH
+    page = tl.load(pages + request * page_stride + number // PAGE, mask=row < R, other=0)
     for step in tl.range(0, K, COLUMNS, num_stages=STAGES):
         x = tl.load(x_at + step)
         a = tl.load(w_at + step, eviction_policy="evict_first")
@@ -89,26 +122,18 @@ def project_heads(
         one = tl.dot(x, a, one)
         two = tl.dot(x, b, two)
     kind = q.dtype.element_ty
-    one = _normed(one, factors, row, R, B, EACH).to(kind).to(tl.float32)
-    two = _normed(two, factors, row, R, B, EACH).to(kind).to(tl.float32)
-    there = (row < R)[:, None]
+    one = _normed(one, squared, eps, row, R, B, EACH, K).to(kind).to(tl.float32)
+    two = _normed(two, squared, eps, row, R, B, EACH, K).to(kind).to(tl.float32)
     if head < HEADS + KV_HEADS:
-        by = row[:, None] * D + pair[None, :]
-        first = one * tl.load(cosines + by, mask=there, other=0.0)
-        first -= two * tl.load(sines + by, mask=there, other=0.0)
-        second = two * tl.load(cosines + HALF + by, mask=there, other=0.0)
-        second += one * tl.load(sines + HALF + by, mask=there, other=0.0)
-        one = first
-        two = second
+        # Both numbers of a pair are turned by one angle.
+        turned = one * cosine - two * sine
+        two = two * cosine + one * sine
+        one = turned
     if head < HEADS:
         to = q + row[:, None] * HEADS * D + head * D + pair[None, :]
         tl.store(to, one.to(kind), mask=there)
         tl.store(to + HALF, two.to(kind), mask=there)
     else:
-        # The rows follow those that were there before the call, in their request's pages.
-        request = row // EACH
-        number = tl.load(lengths + request, mask=row < R, other=EACH) - EACH + row % EACH
-        page = tl.load(pages + request * page_stride + number // PAGE, mask=row < R, other=0)
         own = (page.to(tl.int64) * PAGE + number % PAGE)[:, None] * KV_HEADS * D + pair[None, :]
         if head < HEADS + KV_HEADS:
             own += (head - HEADS) * D
@@ -137,8 +162,10 @@ def gate_rows(
     gate = tl.zeros((M, ROWS), dtype=tl.float32)
     up = tl.zeros((M, ROWS), dtype=tl.float32)
     allow_next(CHAINED)
+    _expect(weight, unit, 0, K, K, CHAINED)
+    _expect(weight, N + unit, 0, K, K, CHAINED)
     wait_for_previous(CHAINED)
-    factors = _factors(squares, parts, eps, K, M, PARTS)
+    squared = _squares(squares, parts, M, PARTS)
     for step in tl.range(0, K, COLUMNS, num_stages=STAGES):
         x = tl.load(x_at + step)
         a = tl.load(w_at + step, eviction_policy="evict_first")
@@ -146,8 +173,8 @@ def gate_rows(
         gate = tl.dot(x, a, gate)
         up = tl.dot(x, b, up)
     kind = out.dtype.element_ty
-    g = _normed(gate, factors, row, R, B, EACH).to(kind).to(tl.float32)
-    u = _normed(up, factors, row, R, B, EACH).to(kind).to(tl.float32)
+    g = _normed(gate, squared, eps, row, R, B, EACH, K).to(kind).to(tl.float32)
+    u = _normed(up, squared, eps, row, R, B, EACH, K).to(kind).to(tl.float32)
     # gelu(x) by tanh: x times the logistic function of twice what tanh is given.
     inner = 0.7978845608028654 * (g + 0.044715 * g * g * g)
     act = (g / (1.0 + tl.exp(-2.0 * inner))).to(kind).to(tl.float32)
@@ -175,6 +202,7 @@ def residual_rows(
     w_at = weight + unit.to(tl.int64)[None, :] * K + column[:, None]
     product = tl.zeros((M, ROWS), dtype=tl.float32)
     allow_next(CHAINED)
+    _expect(weight, unit, split * SPAN, K, SPAN, CHAINED)
     wait_for_previous(CHAINED)
     # What is needed behind the loop is asked for before it.
     at = row[:, None] * N + unit[None, :]

@@ -65,7 +65,9 @@ class Cut:
 
     def suits(self, matrix: Tensor, halves: int = 1) -> bool:
         count, inner = matrix.shape
-        return count % (halves * self.rows) == 0 and inner % (self.split * self.columns) == 0
+        span = inner // self.split
+        is_even = count % (halves * self.rows) == 0 and inner % (self.split * self.columns) == 0
+        return is_even and span & (span - 1) == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +84,7 @@ class Cuts:
         pairs = sizes.head_dim // 2
         return (
             pairs % self.project.rows == 0
-            and layer.qkv.shape[1] % self.project.columns == 0
+            and self.project.suits(layer.qkv)
             and self.out.suits(layer.out)
             and self.gate.suits(layer.gate_up, halves=2)
             and self.down.suits(layer.down)

@@ -7,6 +7,8 @@ the smallest ones first, and those that are left out are below 2 ** -24 of the w
 columns stand for a bias, which is split alike.
 """
 
+from itertools import pairwise
+
 import torch
 import triton
 import triton.language as tl
@@ -15,6 +17,8 @@ from torch import Tensor
 # Columns behind the parts: ones that take a bias.
 _TAIL = 16
 _PARTS = 6
+# Columns of the largest parts that are summed at once.
+_LONGEST = 1152
 
 
 @triton.jit
@@ -210,6 +214,21 @@ def split_matrix(weight: Tensor, bias: Tensor) -> Tensor:
     for column, part in enumerate(_parts(bias)):
         tail[:, column] = part
     return torch.cat((first, second, third, first, second, first, tail), dim=1)
+
+
+def split_product(rows: Tensor, matrix: Tensor) -> Tensor:
+    """f32[R, N] of split rows and a split matrix.
+
+    Tensor cores cut off what does not fit behind a sum, so that long sums drift. Of the product of
+    the first parts, which is nearly all of it, `_LONGEST` columns are summed at once, therefore.
+    """
+    end = rows.shape[1]
+    inner = (end - _TAIL) // _PARTS
+    cuts = [*range(end - _TAIL - inner + _LONGEST, end - _TAIL - _LONGEST // 2, _LONGEST), end]
+    total = torch.mm(rows[:, : cuts[0]], matrix[:, : cuts[0]].T, out_dtype=torch.float32)
+    for first, last in pairwise(cuts):
+        total += torch.mm(rows[:, first:last], matrix[:, first:last].T, out_dtype=torch.float32)
+    return total
 
 
 def _parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -86,13 +86,13 @@ class _Layer(nn.Module):
         """f32[R, N] of rows as a kernel has made them ready."""
         if rows.dtype == torch.float32:
             return matrix(rows)
+        from mstarc_runtime.kernels.tower_rows import split_matrix, split_product
+
         split = self._split.get(matrix)
         if split is None:
-            from mstarc_runtime.kernels.tower_rows import split_matrix
-
             assert matrix.bias is not None
             split = self._split[matrix] = split_matrix(matrix.weight, matrix.bias)
-        return torch.mm(rows, split.T, out_dtype=torch.float32)
+        return split_product(rows, split)
 
 
 def _of(norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
