@@ -5,6 +5,9 @@ successor's blocks sit on the multiprocessors already and load weights, which no
 then it waits until its predecessor's writes are seen (`wait_for_previous`). So the memory bus does
 not fall silent between two kernels. Launch with `launch_pdl=True`.
 
+Where weights can't be held in registers meanwhile, they are asked for (`ask_for`): then they come
+from the cache that all multiprocessors share.
+
 Source: CUDA programming guide, "Programmatic Dependent Launch".
 """
 
@@ -23,3 +26,17 @@ def allow_next(CHAINED: tl.constexpr):
 def wait_for_previous(CHAINED: tl.constexpr):
     if CHAINED:
         gdc_wait()
+
+
+@triton.jit
+def ask_for(lines, CHAINED: tl.constexpr):
+    """Asks for the 128 bytes that each of `lines` points into, and waits for none."""
+    if CHAINED:
+        tl.inline_asm_elementwise(
+            "prefetch.global.L2 [$1]; mov.u32 $0, 0;",
+            "=r,l",
+            [lines],
+            dtype=tl.int32,
+            is_pure=False,
+            pack=1,
+        )

@@ -13,7 +13,7 @@ One row: each block takes a few rows of the weights, whole, and adds in the orde
 More rows: the tensor cores, columns split over blocks; the block that comes last adds the parts in
 their order. So a row's numbers depend on the bucket, never on its neighbours or on timing.
 
-A kernel starts while the one before it ends (see `dependent`).
+A kernel starts while the one before it ends, and asks for its weights then (see `dependent`).
 """
 
 from dataclasses import dataclass
@@ -23,12 +23,17 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
+from mstarc_runtime.kernels.dependent import allow_next, ask_for, wait_for_previous
 
 PROJECT = tl.constexpr(0)
 GATE = tl.constexpr(1)
 RESIDUAL = tl.constexpr(2)
 LOGITS = tl.constexpr(3)
+
+
+_ASKED_BYTES = 64 << 10
+"""Of its weights, what a block of a few rows asks for before it waits: all blocks' must fit into the
+cache."""
 
 
 @triton.jit
@@ -133,6 +138,7 @@ def few_rows(
     SPLIT: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    ASKED: tl.constexpr,
     STAGES: tl.constexpr,
     PARTS: tl.constexpr,
     KIND: tl.constexpr,
@@ -150,7 +156,16 @@ def few_rows(
     is_row = batch < B
     first = split * SPAN
     half = N.to(tl.int64) * K
+    a_at = weight + read[:, None].to(tl.int64) * K + first + columns[None, :]
     allow_next(CHAINED)
+    if ASKED > 0:
+        # A line holds 64 weights.
+        line = tl.arange(0, COLUMNS // 64) * 64
+        lines = weight + read[:, None].to(tl.int64) * K + first + line[None, :]
+        for step in tl.static_range(0, ASKED, COLUMNS):
+            ask_for(lines + step, CHAINED)
+            if KIND == GATE:
+                ask_for(lines + half + step, CHAINED)
     wait_for_previous(CHAINED)
     where = inside[:, None] & is_row[None, :]
     to = batch[None, :] * N + rows[:, None]
@@ -160,7 +175,6 @@ def few_rows(
     if KIND == RESIDUAL:
         before = tl.load(residual + to, mask=where, other=0.0)
         gains = tl.load(gain + read).to(tl.float32)
-    a_at = weight + read[:, None].to(tl.int64) * K + first + columns[None, :]
     x_at = h + tl.where(is_row, batch, 0)[None, :] * K + first + columns[:, None]
     sums = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
     ups = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
@@ -248,6 +262,8 @@ class Product:
         self.tiles = triton.cdiv(self.count, shape.rows)
         assert self.inner % (shape.split * shape.columns) == 0, (self.inner, shape)
         self.width = max(16, triton.next_power_of_2(batch))
+        span, passes = self.inner // shape.split, _ASKED_BYTES // (2 * shape.rows * shape.columns)
+        self.asked = min(span, passes * shape.columns) if shape.columns >= 64 else 0
         device = weight.device
         size = self.tiles * shape.split * self.width * shape.rows if shape.split > 1 else 1
         self.partial = torch.empty(
@@ -303,6 +319,7 @@ class Product:
             B=self.batch,
             WIDTH=self.width,
             SPLIT=shape.split,
+            ASKED=self.asked,
             STAGES=shape.stages,
             **constants,
         )
