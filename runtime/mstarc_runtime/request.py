@@ -24,6 +24,8 @@ from mstarc_runtime.plan_api import Admission, RequestRefused
 _KEYS = ("inputs", "options", "seed", "wants", "name")
 _YES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
+_MOST_SHOWN = 60
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRequest:
@@ -43,7 +45,12 @@ class PreparedRequest:
             plan.check(request)
             return plan.admit(request)
         except RequestRefused as refused:
-            raise RuntimeFailure("MS9213", f"`{refused.field}` {refused}") from refused
+            message = f"`{refused.field}` {refused}"
+            if refused.field in self.options:
+                given = json.dumps(self.options[refused.field], ensure_ascii=False)
+                given = given if len(given) <= _MOST_SHOWN else f"{given[:_MOST_SHOWN]}…"
+                message += f", and is {given}"
+            raise RuntimeFailure("MS9213", message) from refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

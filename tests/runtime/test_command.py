@@ -38,7 +38,12 @@ CASES: dict[str, tuple[list[str], str, int, str]] = {
         "did you mean `temperature`?",
     ),
     "kind": (["--input", "prompt=hi", "--option", "max_tokens=many"], "MS9213", 1, "`int`"),
-    "domain": (["--input", "prompt=hi", "--option", "temperature=9"], "MS9213", 1, "0.0 .. 2.0"),
+    "domain": (
+        ["--input", "prompt=hi", "--option", "temperature=9"],
+        "MS9213",
+        1,
+        "0.0 .. 2.0, and is 9.0",
+    ),
     "output": (["--input", "prompt=hi", "--want", "speach"], "MS9215", 1, "`speech`"),
     "no file": (["--request", "nowhere.json"], "MS9201", 2, "nowhere.json"),
     "twice": (["--input", "prompt=hi", "--input", "prompt=ho"], "MS9010", 2, "is given twice"),
