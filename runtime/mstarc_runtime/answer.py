@@ -138,6 +138,7 @@ class Answer:
             if writer is None:
                 make_folder(path.parent)
                 writer = self._wavs[output] = WavWriter(path, rate)
+                writer.begin()
             writer.write(samples)
         except RuntimeFailure as failure:
             self._give_up(failure)

@@ -66,7 +66,7 @@ def run(plan: Path, *arguments: str, **environment: str) -> subprocess.Completed
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'runtime'}", **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
@@ -264,7 +264,7 @@ def start(plan: Path, out: Path, placement: str, temporary: Path) -> "subprocess
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not list(out.glob("*.part")):
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline

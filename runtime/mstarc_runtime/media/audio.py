@@ -95,17 +95,23 @@ def resample(samples: Samples, source: int, target: int) -> Samples:
 class WavWriter:
     """A mono 16-bit wav file that grows. As a context: whole on success, gone on an error.
 
-    Until `close` the sound is in `<name>.part` beside it, playable at every moment.
+    Between `begin` and `close` the sound is in `<name>.part` beside it, playable at every moment.
     """
+
+    _file: BinaryIO
 
     def __init__(self, path: Path, rate: int) -> None:
         self.path = path
         self.rate = rate
         self.sample_count = 0
         self._partial = path.with_name(f"{path.name}.part")
+
+    def begin(self) -> Self:
+        """Makes the file. Whoever may be interrupted knows the writer before."""
         with _writing(self.path):
             self._file = self._partial.open("wb")
             self._file.write(self._header())
+        return self
 
     def write(self, samples: Samples) -> None:
         """Appends f32[N] in -1 … 1; louder samples are clipped."""
@@ -127,12 +133,12 @@ class WavWriter:
 
     def abort(self) -> None:
         """Leaves nothing behind."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, AttributeError):  # it may not have begun
             self._file.close()
         self._partial.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
-        return self
+        return self.begin()
 
     def __exit__(
         self,

@@ -132,12 +132,13 @@ def test_a_full_disk_and_a_missing_folder_are_errors_with_codes(tmp_path: Path) 
         def __getattr__(self, name: str) -> Any:
             return getattr(self.file, name)
 
-    writer = WavWriter(tmp_path / "out.wav", 24000)
+    writer = WavWriter(tmp_path / "out.wav", 24000).begin()
     writer._file = Full(writer._file)  # type: ignore[assignment]
-    with pytest.raises(RuntimeFailure) as caught, writer:
+    with pytest.raises(RuntimeFailure) as caught:
         writer.write(_tone(24000))
+    writer.abort()
     assert caught.value.code == "MS9002"
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(RuntimeFailure) as caught:
-        WavWriter(tmp_path / "none" / "out.wav", 24000)
+        WavWriter(tmp_path / "none" / "out.wav", 24000).begin()
     assert caught.value.code == "MS9003"
