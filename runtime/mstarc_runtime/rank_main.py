@@ -3,11 +3,14 @@
 import signal
 import sys
 
+from mstarc_runtime.settings import loaded_at_once
+
 if __name__ == "__main__":
     # Ctrl-C goes to the whole group; the conductor decides what becomes of it. Before torch is
     # loaded, or the seconds that this takes would end with a trace.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # `launch` has it wait until here
-    from mstarc_runtime.rank_process import main
+    with loaded_at_once():
+        from mstarc_runtime.rank_process import main
 
     sys.exit(main(sys.argv[1:]))

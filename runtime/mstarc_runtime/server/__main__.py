@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from types import FrameType
 
-from mstarc_runtime.settings import prepare_environment
+from mstarc_runtime.settings import loaded_at_once, prepare_environment
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
@@ -24,6 +24,7 @@ if __name__ == "__main__":
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ending)
     prepare_environment()
     # Not before: loading torch fixes what its threads do.
-    from mstarc_runtime.server.command import main
+    with loaded_at_once():
+        from mstarc_runtime.server.command import main
 
     sys.exit(main())

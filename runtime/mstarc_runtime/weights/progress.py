@@ -9,10 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import IO, Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as RichProgress
-
 Advance = Callable[[int], None]
 
 
@@ -35,30 +31,15 @@ class PlainProgress:
         yield _ignore
 
 
-class BarProgress:
-    """A bar that fills, kept on the screen when it is full."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        self._console = Console(file=stream)
-
-    @contextmanager
-    def step(self, label: str, total_bytes: int | None) -> Iterator[Advance]:
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn() if total_bytes else TextColumn(""),
-            TimeElapsedColumn(),
-        )
-        with RichProgress(*columns, console=self._console) as bars:
-            task = bars.add_task(label, total=total_bytes)
-            yield lambda done: bars.update(task, completed=done)
-            bars.update(task, total=total_bytes or 1, completed=total_bytes or 1)
-
-
 def progress_to(stream: IO[str] | None = None) -> Progress:
     """The display that suits `stream`: bars on a terminal, lines in a file."""
     stream = stream or sys.stderr
-    return BarProgress(stream) if stream.isatty() else PlainProgress(stream)
+    if not stream.isatty():
+        return PlainProgress(stream)
+    # Ranks have no terminal, and begin sooner without it.
+    from mstarc_runtime.weights.bars import BarProgress
+
+    return BarProgress(stream)
 
 
 def _ignore(done: int) -> None:
