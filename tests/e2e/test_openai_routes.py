@@ -17,8 +17,16 @@ pytest.importorskip("websockets")
 @pytest.mark.parametrize(
     ("name", "routes"),
     [
-        ("hello", {"/v1/chat/completions", "/v1/audio/speech"}),
-        ("hearing", {"/v1/chat/completions", "/v1/audio/transcriptions", "/v1/realtime"}),
+        pytest.param(
+            "hello",
+            {"/v1/chat/completions", "/v1/audio/speech"},
+            marks=pytest.mark.xdist_group("hello"),
+        ),
+        pytest.param(
+            "hearing",
+            {"/v1/chat/completions", "/v1/audio/transcriptions", "/v1/realtime"},
+            marks=pytest.mark.xdist_group("hearing"),
+        ),
     ],
 )
 def test_every_route_answers_as_it_must(
