@@ -32,7 +32,7 @@ LOGITS = tl.constexpr(3)
 
 
 _ASKED_BYTES = 64 << 10
-"""Of its weights, what a block of a few rows asks for before it waits: all blocks' must fit into the
+"""What a block of a few rows asks for of its weights before it waits: all blocks' must fit into the
 cache."""
 
 
