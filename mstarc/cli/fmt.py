@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from mstarc import driver
-from mstarc.cli.inputs import read_sources, shown_path
+from mstarc.cli.file_kinds import read_spec
+from mstarc.cli.inputs import shown_path
 from mstarc.cli.output import EXIT_FINDINGS, combined_report, format_option, print_report, progress
 from mstarc.cli.replace import replace_file
 from mstarc.diagnostics import DiagnosticSink
@@ -30,7 +31,10 @@ def command(specs: tuple[Path, ...], check: bool, diff: bool, output_format: str
     sink = DiagnosticSink()
     outcomes = []
     changed = 0
-    for source in read_sources(specs, sink):
+    for path in specs:
+        source = read_spec(path, sink)
+        if source is None:
+            continue
         outcome = driver.format_spec(source)
         outcomes.append(outcome)
         text = (outcome.files or {}).get(source.path, source.text)

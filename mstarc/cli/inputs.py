@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
+from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
 from mstarc.source import SourceFile, Span
 
 
@@ -20,7 +20,8 @@ def read_source(path: Path, sink: DiagnosticSink) -> SourceFile | None:
         content = path.read_bytes()
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        _report(sink, "MS0002", name, f"`{name}` could not be read", reason.lower())
+        remedy = _nearest(path) if isinstance(error, FileNotFoundError) else ""
+        _report(sink, "MS0002", name, f"`{name}` could not be read", reason.lower(), remedy)
         return None
     try:
         # A byte order mark is no part of the text.
@@ -43,7 +44,11 @@ def read_folder(folder: Path, sink: DiagnosticSink) -> dict[str, bytes] | None:
     name = shown_path(folder)
     if not folder.is_dir():
         note = "it is not a folder" if folder.exists() else "no such folder"
-        _report(sink, "MS0008", name, f"`{name}` is not a plan", note)
+        remedy = "`mstarc compile SPEC -o PLAN` makes a plan"
+        if folder.suffix == ".mstar":
+            note = "it is a spec"
+            remedy = f"`mstarc compile {name} -o PLAN` makes a plan of it, `mstarc lint` checks it"
+        _report(sink, "MS0008", name, f"`{name}` is not a plan", note, remedy)
         return None
     # Loaded here: other commands read no plans.
     from mstarc.codegen.integrity import is_part_of_plan
@@ -76,7 +81,23 @@ def shown_path(path: Path) -> str:
     return shown.as_posix().encode(errors="replace").decode()
 
 
-def _report(sink: DiagnosticSink, code: str, path: str, message: str, note: str) -> None:
+def _nearest(path: Path) -> str:
+    """What may have been meant by a file that there is not; empty where nothing comes near."""
+    try:
+        names = [entry.name for entry in path.absolute().parent.iterdir()]
+    except OSError:
+        return ""
+    near = did_you_mean(path.name, names)
+    with_ending = [name for name in names if Path(name).stem == path.name]
+    found = dict.fromkeys([*with_ending, *near])
+    shown = [f"`{shown_path(path.with_name(name))}`" for name in found]
+    return f"did you mean {' or '.join(shown[:3])}?" if shown else ""
+
+
+def _report(
+    sink: DiagnosticSink, code: str, path: str, message: str, note: str, remedy: str = ""
+) -> None:
     # The label is for formats of one line: no text is there to draw it under.
     place = Label(span=Span(path=path, start=0, end=0), text=note)
-    sink.report(Diagnostic(code=code, message=message, primary=place, notes=(note,)))
+    found = Diagnostic(code=code, message=message, primary=place, notes=(note,))
+    sink.report(found.help(remedy) if remedy else found)

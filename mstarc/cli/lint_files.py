@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 from pathlib import Path
 
+from mstarc.cli.file_kinds import read_spec
 from mstarc.cli.find_spec import YAML
 from mstarc.cli.inputs import read_source, shown_path
 from mstarc.deployment.keys import is_deployment, models_of, wanted_model
@@ -45,10 +46,11 @@ def find_files(paths: Iterable[Path], sink: DiagnosticSink) -> LintFiles:
     specs: list[SpecFiles] = []
     others: list[tuple[Path, SourceFile]] = []
     for path, asked in _listed(paths):
-        source = read_source(path, sink)
+        is_yaml = path.suffix in YAML
+        source = read_source(path, sink) if is_yaml else read_spec(path, sink)
         if source is None:
             continue
-        if path.suffix not in YAML:
+        if not is_yaml:
             specs.append(SpecFiles(spec=source, named=True))
         elif asked or is_deployment(source.text) or _SIZES.search(source.text):
             others.append((path, source))

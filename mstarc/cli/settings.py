@@ -10,6 +10,7 @@ import click
 from mstarc import driver
 from mstarc.analysis.placement.problem import DEFAULT_OBJECTIVE, OBJECTIVES
 from mstarc.cli.checkpoints import read_checkpoint
+from mstarc.cli.file_kinds import read_spec
 from mstarc.cli.find_spec import YAML, find_spec
 from mstarc.cli.inputs import read_source, read_sources, shown_path
 from mstarc.diagnostics import DiagnosticSink, did_you_mean
@@ -169,7 +170,7 @@ def read_inputs(
             "with a deployment, --placement says its devices and is given once at most"
         )
     read = tuple(read_sources(given, sink))
-    source = read_source(spec, sink) if spec.suffix not in YAML else None
+    source = read_spec(spec, sink) if spec.suffix not in YAML else None
     if source is None and read and spec.suffix in YAML:
         source = find_spec(read[0], spec, sink)
     options = CompileOptions(

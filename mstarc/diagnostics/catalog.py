@@ -28,6 +28,7 @@ _ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry("MS0008", "not-a-plan", "error", "invocation"),
     CatalogEntry("MS0009", "malformed-sizes", "error", "invocation"),
     CatalogEntry("MS0010", "not-a-checkpoint", "error", "invocation"),
+    CatalogEntry("MS0011", "not-a-spec", "error", "invocation"),
     CatalogEntry("MS0101", "syntax-error", "error", "syntax"),
     CatalogEntry("MS0102", "unclosed-brace", "error", "syntax"),
     CatalogEntry("MS0103", "stray-brace", "error", "syntax"),

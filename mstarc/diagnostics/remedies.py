@@ -39,7 +39,8 @@ REMEDIES: dict[str, str] = {
     "MS0324": "write a default and values that agree",
     "MS0325": "say one of them without the others",
     "MS0326": 'write `impl "module:Class"`',
-    "MS0301": "write a type of the language reference: `i64`, `f32[T, 512]`, `text`, …",
+    "MS0327": "write `kv { layers = …, heads = …, head_dim = … }`, with whole numbers of at "
+    "least 1",
     "MS0331": "write a number in the range, or an option that stays in it",
     "MS0401": "write `fixed(k)`, `sliding(window = w, stride = s)`, "
     "`left_context(chunk = k, context = x)` or `until(p, max = m)`",

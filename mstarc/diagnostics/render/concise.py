@@ -15,7 +15,9 @@ def _line(report: Report, diagnostic: Diagnostic) -> str:
     if (start := report.start(diagnostic.primary.span)) is not None:
         place += f":{start.line}:{start.column}"
     head = f"{place}: {report.entry(diagnostic).severity}[{diagnostic.code}]"
-    return visible(f"{head} {summary(diagnostic)}".replace("\n", " "))
+    # What was meant is half of what is said about a name; other helps need room.
+    meant = next((f" ({h})" for h in diagnostic.helps if h.startswith("did you mean")), "")
+    return visible(f"{head} {summary(diagnostic)}{meant}".replace("\n", " "))
 
 
 def summary(diagnostic: Diagnostic) -> str:

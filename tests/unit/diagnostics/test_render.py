@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from mstarc.diagnostics import Diagnostic, Label
+from mstarc.diagnostics import CATALOG, Diagnostic, DiagnosticSink, Label
 from mstarc.diagnostics.fingerprint import fingerprints
+from mstarc.diagnostics.remedies import REMEDIES
 from mstarc.diagnostics.render import FORMATS, Report, sarif
 from mstarc.source import SourceFile, Span
 from tests.support import findings
@@ -143,3 +144,13 @@ def test_control_characters_of_a_source_do_not_reach_the_terminal() -> None:
     for output_format in ("human", "concise"):
         assert "\x1b" not in FORMATS[output_format](report)
     assert "1 | a�[31mb c\n  |        ^ here\n" in FORMATS["human"](report)
+
+
+def test_remedies_are_of_codes_that_there_are() -> None:
+    assert set(REMEDIES) <= set(CATALOG)
+
+
+def test_a_finding_without_a_help_of_its_own_gets_that_of_its_code() -> None:
+    sink = DiagnosticSink()
+    sink.error("MS0512", Span(path="a.mstar", start=0, end=1), "never reached", "behind a `next`")
+    assert sink.diagnostics[0].helps == (REMEDIES["MS0512"],)
