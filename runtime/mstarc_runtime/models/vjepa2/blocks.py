@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mstarc_runtime.layers.linear import Linear
+from mstarc_runtime.layers.rowwise import RowNorm, added_normed
 
 Turns = tuple[Tensor, Tensor]
 """Cosines and sines [..., N, head_dim]."""
@@ -78,8 +79,42 @@ class Block(nn.Module):
         x = x + self.proj(attended.transpose(1, 2).flatten(2))
         return x + self.fc2(functional.gelu(self.fc1(self.norm2(x))))
 
+    def pass_rows(
+        self, x: Tensor, more: Tensor | None, by: Turns, films: int
+    ) -> tuple[Tensor, Tensor]:
+        """Rows [B * N, D] of B `films`, and what comes to them; of such from the block before. `by`
+        is [N, head_dim]."""
+        x, normed = added_normed(x, more, row_norm(self.norm1))
+        qkv = self.qkv(normed)
+        q, k = _turned_heads(qkv, by, self.heads)
+        v = qkv.unflatten(-1, (3, self.heads, -1))[:, 2]
+        q, k, v = (part.unflatten(0, (films, -1)).transpose(1, 2) for part in (q, k, v))
+        attended = functional.scaled_dot_product_attention(q, k, v)
+        attended = self.proj(attended.transpose(1, 2).flatten(2).flatten(0, 1))
+        x, normed = added_normed(x, attended, row_norm(self.norm2))
+        return x, self.fc2(functional.gelu(self.fc1(normed)))
+
     def __call__(self, x: Tensor, by: Turns) -> Tensor:
         return cast(Tensor, super().__call__(x, by))
+
+
+def row_norm(norm: nn.LayerNorm) -> RowNorm:
+    return RowNorm(kind="layer", scale=norm.weight, shift=norm.bias, eps=norm.eps)
+
+
+def _turned_heads(qkv: Tensor, by: Turns, heads: int) -> tuple[Tensor, Tensor]:
+    """Queries and keys [B * N, H, D] of joined products, turned."""
+    width = by[0].shape[-1]
+    is_served = width & (width - 1) == 0 and qkv.dtype.itemsize == 2
+    if qkv.device.type == "cuda" and is_served:
+        from mstarc_runtime.kernels.turn_heads import turn_heads
+
+        ready = turn_heads(qkv, by, heads=heads)
+        return ready[:, 0], ready[:, 1]
+    parts = qkv.unflatten(-1, (3, heads, width))
+    films = len(qkv) // len(by[0])
+    cosines, sines = (part.repeat(films, 1)[:, None] for part in by)
+    return turned(parts[:, 0], (cosines, sines)), turned(parts[:, 1], (cosines, sines))
 
 
 _PARTS = {

@@ -13,7 +13,8 @@ from torch.nn import functional
 
 from mstarc_runtime.engine.context import OpContext
 from mstarc_runtime.layers.config import require_value, required
-from mstarc_runtime.models.vjepa2.blocks import Block, block_names, places, turns
+from mstarc_runtime.layers.rowwise import added_normed
+from mstarc_runtime.models.vjepa2.blocks import Block, block_names, places, row_norm, turns
 
 
 class Encoder(nn.Module):
@@ -74,10 +75,13 @@ class Encoder(nn.Module):
         rows = tubelets.reshape(px.shape[0], count, -1).to(self.patches.dtype)
         x = functional.linear(rows, self.patches.flatten(1), self.patch_bias)
         by = turns(places(torch.arange(count, device=px.device), self._side), self._head_dim)
+        x, more = x.flatten(0, 1), None
         for block in self.layer:
-            x = block(x, by)
-        features: Tensor = self.layernorm(x)
-        return features.float()
+            assert isinstance(block, Block)
+            x, more = block.pass_rows(x, more, by, len(rows))
+        _, normed = added_normed(x, more, row_norm(self.layernorm))
+        features: Tensor = normed.unflatten(0, (len(rows), count)).float()
+        return features
 
 
 def _checkpoint_names(name: str) -> str | tuple[str, ...]:

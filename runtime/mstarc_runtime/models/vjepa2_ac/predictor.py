@@ -20,8 +20,8 @@ from mstarc_runtime.engine.context import KVContext, OpContext
 from mstarc_runtime.layers.config import require_value, required
 from mstarc_runtime.layers.joined import attend_joined
 from mstarc_runtime.layers.linear import Linear
-from mstarc_runtime.layers.rowwise import RowNorm, added_normed
-from mstarc_runtime.models.vjepa2.blocks import Block, Turns, places, turns
+from mstarc_runtime.layers.rowwise import added_normed
+from mstarc_runtime.models.vjepa2.blocks import Block, Turns, places, row_norm, turns
 from mstarc_runtime.models.vjepa2_ac.names import block_names
 from mstarc_runtime.models.vjepa2_ac.poses import moved
 from mstarc_runtime.plan_api import Maybe
@@ -158,7 +158,7 @@ class _Layer(Block):
     ) -> tuple[Tensor, Tensor]:
         """Rows [R, D], and what comes to them; of such from the layer before. `by` is
         [R, head_dim]."""
-        x, normed = added_normed(x, more, _row_norm(self.norm1))
+        x, normed = added_normed(x, more, row_norm(self.norm1))
         joined = JoinedHeads(
             qkv=self.qkv(normed),
             count=self.heads,
@@ -167,12 +167,8 @@ class _Layer(Block):
             scale=by[0].shape[-1] ** -0.5,
         )
         attended = self.proj(attend_joined(ctx, number, (joined,)))
-        x, normed = added_normed(x, attended, _row_norm(self.norm2))
+        x, normed = added_normed(x, attended, row_norm(self.norm2))
         return x, self.fc2(functional.gelu(self.fc1(normed)))
-
-
-def _row_norm(norm: nn.LayerNorm) -> RowNorm:
-    return RowNorm(kind="layer", scale=norm.weight, shift=norm.bias, eps=norm.eps)
 
 
 _ENDS = {
