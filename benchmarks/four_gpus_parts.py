@@ -48,6 +48,7 @@ class Load:
     small: Mapping[str, Any]
     repeats: str
     rows: int
+    repeated_rows: int = 1
     image: int = 0
     only_alone: bool = False
     published: Mapping[tuple[str, int], float] = field(default_factory=dict)
@@ -82,7 +83,8 @@ def _drawing(name: str, options: Mapping[str, Any], image: int, m: tuple[float, 
         options=options,
         small={**options, **SMALL_PICTURE},
         repeats="llm.denoise",
-        rows=4096,
+        rows=32,
+        repeated_rows=4098,
         image=image,
         only_alone=True,
         published={("one", 1): m[0], ("three", 1): m[1]} if m[0] else {},

@@ -50,7 +50,7 @@ class Simulation:
     def profile(self, points: Mapping[int, float]) -> Path:
         """The file that says what the repeated op takes, by batch."""
         rows = [
-            {"batch": batch, "rows": self.rows, "context": 0, "seconds": seconds}
+            {"batch": batch, "rows": self.load.repeated_rows, "context": 0, "seconds": seconds}
             for batch, seconds in sorted(points.items())
         ]
         content = {"model": self.model, "device": self.kind, "ops": {self.load.repeats: rows}}

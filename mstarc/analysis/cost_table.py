@@ -24,6 +24,7 @@ from mstarc.analysis.op_costs import (
 )
 from mstarc.analysis.rates import ALL, Taken, expected_runs
 from mstarc.analysis.rings import ring_capacity
+from mstarc.analysis.sized_calls import rows_by_site
 from mstarc.analysis.sizes import bytes_of_type, kv_row_bytes
 from mstarc.analysis.traffic import EdgeCost, StreamCost, edges_of, streams_of
 from mstarc.deployment import DeviceKind, Devices
@@ -124,7 +125,8 @@ def cost_table(
     nodes = {node.name: node for node in program.nodes}
     runs = expected_runs(program, mix.options, mix.taken)
     paths = {machine.name: control_path(program, machine) for machine in program.machines}
-    calls = _calls(program, nodes, runs, paths, mix)
+    sized = rows_by_site(program, mix.options)
+    calls = _calls(program, nodes, runs, paths, mix, sized)
     lengths = expected_rows(
         program, limits.tokens, rows=mix.rows, options=mix.options, taken=mix.taken
     )
@@ -145,7 +147,7 @@ def cost_table(
                         op,
                         kind,
                         batch=batch,
-                        rows=mix.rows,
+                        rows=sized.get(call.site, mix.rows),
                         context_rows=attended,
                         tp=tp,
                         measured=measured,
@@ -198,6 +200,7 @@ def _calls(
     runs: Mapping[str, float],
     paths: Mapping[str, list[Point]],
     mix: Mix,
+    sized: Mapping[str, int],
 ) -> tuple[CallCost, ...]:
     machines: dict[str, list[str]] = {}
     for name, points in paths.items():
@@ -223,7 +226,7 @@ def _calls(
                     context=statement.context,
                     machines=tuple(machines.get(statement.site, ())),
                     runs=runs.get(statement.site, 0.0),
-                    rows=rows_of(op, mix.rows),
+                    rows=rows_of(op, sized.get(statement.site, mix.rows)),
                     writes=tuple(written_by(node, op, statement)),
                 )
             )

@@ -3,6 +3,8 @@
 from math import inf
 from random import Random
 
+from mstarc.analysis.placement.mixing import mix_of
+from mstarc.analysis.sized_calls import rows_by_site
 from mstarc.deployment import Devices
 from mstarc.deployment.mix import RequestKind
 from mstarc.passes.context import PassContext
@@ -38,6 +40,7 @@ def simulate(plan: Plan, target: PassContext, load: Load) -> Simulated:
         slots=max(1, placement.max_requests // cells),
         measured=target.weight_bytes,
         profile=target.profile,
+        sized=rows_by_site(plan.program, mix_of(plan.program, load.kinds).options),
     )
     drawn = list(
         samples(

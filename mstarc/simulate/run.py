@@ -55,6 +55,7 @@ class Simulation:
         slots: int,
         measured: Mapping[str, int],
         profile: Profile | None,
+        sized: Mapping[str, int],
     ) -> None:
         kind = devices.kind
         self.placed = placed
@@ -73,7 +74,7 @@ class Simulation:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self._requests = count()
-        self.worker = Workers(self, StepTimes(kind, measured, profile))
+        self.worker = Workers(self, StepTimes(kind, measured, profile, sized))
         self._capacity = {ring.name: ring.capacity for rank in placed.ranks for ring in rank.rings}
         self._streams = {plan.stream.name: plan for plan in placed.streams}
         self._conditions = {m.name: m.condition for m in placed.program.machines}

@@ -16,12 +16,20 @@ _STEP = 1.1
 
 
 class StepTimes:
-    """The seconds of steps of one placement on devices of one kind."""
+    """The seconds of steps of one placement on devices of one kind.
+
+    `sized` has the rows of calls, by site, that have as many as options say.
+    """
 
     def __init__(
-        self, kind: DeviceKind, measured: Mapping[str, int], profile: Profile | None
+        self,
+        kind: DeviceKind,
+        measured: Mapping[str, int],
+        profile: Profile | None,
+        sized: Mapping[str, int],
     ) -> None:
         self.kind = kind
+        self._sized = sized
         self._measured = measured
         self._profile = profile
         self._known: dict[tuple[int, int, int, int], float] = {}
@@ -54,7 +62,7 @@ class StepTimes:
                 find_op(held.node, call.op),
                 self.kind,
                 batch=batch,
-                rows=rows,
+                rows=self._sized.get(call.site, rows),
                 context_rows=context,
                 tp=held.tp,
                 measured=self._measured,

@@ -32,7 +32,7 @@ class Case:
     by_hand: tuple[str, ...]
 
 
-DRAW = "rows: 4096, options: {image_scale: 2.0, guide_from: 0.0}, wants: [picture]"
+DRAW = "rows: 32, options: {image_scale: 2.0, guide_from: 0.0}, wants: [picture]"
 BRANCHES = ("specs/deployments/bagel_cfg_parallel.yaml", "benchmarks/bagel_apart_2gpu.yaml")
 OMNI = tuple(
     f"specs/deployments/qwen3omni_{name}.yaml"
