@@ -14,11 +14,16 @@ from torch import Tensor
 from mstarc_runtime.engine.dtypes import dtype_name
 from mstarc_runtime.frames import tensor_frame, tensor_of
 from mstarc_runtime.messages import Closed, Items, Marked, Message, Moved, ReadTo
+from mstarc_runtime.streaming.peer_ring import is_long_enough
 from mstarc_runtime.streaming.ring import Ring
 from mstarc_runtime.transport.mailbox import Parcel
 
 if TYPE_CHECKING:
     from mstarc_runtime.worker import Worker
+
+
+# Items of which the producers of a long ring need not know yet that they were read.
+_UNTOLD = 64
 
 
 class RankCourier:
@@ -40,6 +45,8 @@ class RankCourier:
         # (stream, slot) → marks that are in the ring.
         self._marked: dict[tuple[str, int], int] = {}
         self._closes: dict[tuple[str, int], int] = {}
+        # (stream, slot) → how far it was read as the producers were told last.
+        self._told_room: dict[tuple[str, int], int] = {}
 
     @property
     def held(self) -> int:
@@ -78,6 +85,20 @@ class RankCourier:
     def carry_close(self, stream: str, rank: int, slot: int, count: int) -> None:
         live = self._worker.live[slot]
         self._worker.mailbox.send(live.where[rank], Closed(stream, slot, live.request, count))
+
+    def carry_room(self, stream: str, ranks: Sequence[int], slot: int, read_to: int) -> None:
+        """Tells those who send how far a stream was read; of a long ring not of each item."""
+        told = self._told_room.get((stream, slot), 0)
+        if read_to - told < (_UNTOLD if is_long_enough(self._capacity(stream)) else 1):
+            return
+        self._told_room[(stream, slot)] = read_to
+        live = self._worker.live[slot]
+        for rank in ranks:
+            message = ReadTo(stream, slot, live.request, read_to)
+            self._worker.mailbox.send(live.where[rank], message)
+
+    def _capacity(self, stream: str) -> int:
+        return self._worker.parts.rings[stream].capacity
 
     def flush(self) -> None:
         """Sends what has gathered."""
@@ -186,7 +207,7 @@ class RankCourier:
 
     def forget(self, slot: int) -> None:
         """Drops what waits here for a request that is over."""
-        for kept in (self._ahead, self._marks, self._marked, self._closes):
+        for kept in (self._ahead, self._marks, self._marked, self._closes, self._told_room):
             for key in [key for key in kept if key[1] == slot]:
                 del kept[key]
         for sends in self._outgoing.values():

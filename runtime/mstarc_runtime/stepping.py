@@ -48,7 +48,9 @@ class Stepper:
         self.landing = Landing(worker)
         self._host = HostStepper(worker, self.targets, self.landing)
         self.ahead = Ahead(self, is_used=worker.device.type != "cpu")
-        self.flights = Flights(worker.plan.steps, worker.device, lambda: worker.generation)
+        self.flights = Flights(
+            worker.plan.steps, worker.device, lambda: worker.generation + worker.arrivals
+        )
         self.groups = GroupStepper(self, worker)
         self._foregone = Foregone(worker)
         self.prompts = PromptReader(worker)

@@ -96,6 +96,8 @@ class Worker:
         self.live: dict[int, LiveRequest] = {}
         # Goes up whenever anything happens that a resident group may not have counted on.
         self.generation = 0
+        # The same of what only makes more possible: items that arrive, room that is made.
+        self.arrivals = 0
         self.has_stopped = False
         self._early: dict[int, list[Parcel]] = {}
         self._last_request: dict[int, int] = {}
@@ -238,11 +240,9 @@ class Worker:
 
     def room_made(self, stream: str, slot: int, read_to: int) -> None:
         self.router.unblock_senders(stream, slot)
-        for rank in self.plan.producers.get(stream, ()):
-            if rank != self.plan.rank:
-                live = self.live[slot]
-                message = ReadTo(stream, slot, live.request, read_to)
-                self.mailbox.send(live.where[rank], message)
+        ranks = [rank for rank in self.plan.producers.get(stream, ()) if rank != self.plan.rank]
+        if ranks:
+            self.courier.carry_room(stream, ranks, slot, read_to)
 
     def snapshot(self) -> dict[str, Any]:
         """What requests hold on this rank, by kind; equal before and after means no leak."""
@@ -311,7 +311,10 @@ class Worker:
         live = self.live.get(slot)
         if live is not None and live.request == request:
             if not live.is_ending:
-                self.generation += 1
+                if isinstance(parcel.message, Items | ReadTo):
+                    self.arrivals += 1
+                else:
+                    self.generation += 1
                 self.courier.deliver(parcel, slot)
         elif request > self._last_request.get(slot, self._before_all):
             self._early.setdefault(slot, []).append(parcel)
