@@ -130,6 +130,7 @@ def placeable_inputs(
         kinds=kinds,
         profile=profile,
         checkpoints=checkpoints,
+        programs=True,
     )
     if inputs is None or not is_plan:
         return inputs

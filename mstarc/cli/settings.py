@@ -156,10 +156,12 @@ def read_inputs(
     profile: Path | None = None,
     checkpoints: tuple[str, ...] = (),
     settings: tuple[str, ...] = (),
+    programs: bool = False,
 ) -> tuple[SourceFile, CompileOptions] | None:
     """The spec and what it is compiled with; none when a file could not be read.
 
-    `spec` may be a deployment file: then the spec is that of its model.
+    `spec` may be a deployment file: then the spec is that of its model. With `programs` it may be
+    the program of a plan.
     """
     if not placements and (devices := os.environ.get("MSTARC_DEVICES")):
         placements = (devices,)
@@ -170,7 +172,8 @@ def read_inputs(
             "with a deployment, --placement says its devices and is given once at most"
         )
     read = tuple(read_sources(given, sink))
-    source = read_spec(spec, sink) if spec.suffix not in YAML else None
+    read_it = read_source if programs and spec.suffix == ".mir" else read_spec
+    source = read_it(spec, sink) if spec.suffix not in YAML else None
     if source is None and read and spec.suffix in YAML:
         source = find_spec(read[0], spec, sink)
     options = CompileOptions(
