@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from mstarc_runtime.engine.context import KVContext, OpContext
 from mstarc_runtime.layers import embedding
@@ -29,11 +28,10 @@ from mstarc_runtime.models.pi05.gemma import (
 )
 from mstarc_runtime.models.pi05.sizes import expert_sizes, text_sizes
 from mstarc_runtime.models.pi05.streamed import StreamedLayers
+from mstarc_runtime.models.pi05.times import Times
 
 _THETA = 10000.0
 _MOST_ROWS = 8192
-# Shortest and longest wave in which a time of 0 .. 1 is written.
-_WAVES = (4e-3, 4.0)
 
 
 class Embedding(nn.Module):
@@ -86,13 +84,13 @@ class Experts(nn.Module):
             for _ in range(int(required(acts, "num_hidden_layers")))
         )
         width, numbers = int(required(acts, "hidden_size")), int(required(config, "max_action_dim"))
-        self._width = width
         self.norm = TimedNorm(width, dtype=dtype, device=device)
-        self._norms = TimedNorms([*self._layer_norms(), self.norm])
+        norms = TimedNorms([*self._layer_norms(), self.norm])
         self.into = Linear(numbers, width, bias=True, dtype=dtype, device=device)
         self.back = Linear(width, numbers, bias=True, dtype=dtype, device=device)
         self.time_in = Linear(width, width, bias=True, dtype=dtype, device=device)
         self.time_out = Linear(width, width, bias=True, dtype=dtype, device=device)
+        self._times = Times(self.time_in, self.time_out, norms)
         self._streamed = StreamedLayers(self.acting, acts)
 
     @classmethod
@@ -122,7 +120,7 @@ class Experts(nn.Module):
     def denoise(self, ctx: KVContext, x: Tensor, t: Tensor) -> Tensor:
         """The velocity f32[B, H, A] of actions `x` f32[B, H, A] at times `t` f32[B]."""
         dtype = self.into.weight.dtype
-        times = self._norms.at(self._time(t))
+        times = self._times.at(t)
         flow = Flow(x=self.into(x.to(dtype)).flatten(0, 1))
         turns = self.rope.turns(ctx.positions)
         if self._streamed.passes(ctx, flow.x, times, turns):
@@ -134,15 +132,6 @@ class Experts(nn.Module):
             flow = layer.forward(ctx, number, flow, turns, own)
         _, normed = added_normed(flow.x, flow.more, times[-1].rows, gate=flow.gate)
         return self.back(normed).view(x.shape).float()
-
-    def _time(self, t: Tensor) -> Tensor:
-        """Rows [B, D] of times f32[B]."""
-        shortest, longest = _WAVES
-        places = torch.linspace(0.0, 1.0, self._width // 2, dtype=torch.float64, device=t.device)
-        waves = shortest * (longest / shortest) ** places
-        angles = t.double()[:, None] * (2 * math.pi / waves)
-        row = torch.cat((angles.sin(), angles.cos()), dim=-1).to(self.time_in.weight.dtype)
-        return functional.silu(self.time_out(functional.silu(self.time_in(row))))
 
 
 _READING = "paligemma_with_expert.paligemma.model.language_model.layers"

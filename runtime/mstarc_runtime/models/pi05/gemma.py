@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from mstarc_runtime.attention.backend import JoinedHeads
 from mstarc_runtime.engine.context import KVContext
@@ -63,20 +62,19 @@ class TimedNorms:
     """Norms whose matrices lie one behind the other in memory, so that one product serves all."""
 
     def __init__(self, norms: Sequence[TimedNorm]) -> None:
-        self._norms = norms
-        self._weight = torch.cat([norm.dense.weight for norm in norms])
-        self._bias = torch.cat([_bias(norm) for norm in norms])
+        self._count = len(norms)
+        self.weight = torch.cat([norm.dense.weight for norm in norms])
+        self.bias = torch.cat([_bias(norm) for norm in norms])
         first = 0
         for norm in norms:
             last = first + len(norm.dense.weight)
-            norm.dense.weight = nn.Parameter(self._weight[first:last], requires_grad=False)
-            norm.dense.bias = nn.Parameter(self._bias[first:last], requires_grad=False)
+            norm.dense.weight = nn.Parameter(self.weight[first:last], requires_grad=False)
+            norm.dense.bias = nn.Parameter(self.bias[first:last], requires_grad=False)
             first = last
 
-    def at(self, time: Tensor) -> list[Timed]:
-        """What rows [B, D] of times make of each norm."""
-        made = functional.linear(time, self._weight, self._bias)
-        return [Timed.of(part) for part in made.chunk(len(self._norms), dim=-1)]
+    def of(self, made: Tensor) -> list[Timed]:
+        """What times make of each norm, of the product [B, all rows]."""
+        return [Timed.of(part) for part in made.chunk(self._count, dim=-1)]
 
 
 def _bias(norm: TimedNorm) -> Tensor:
