@@ -115,7 +115,11 @@ class Values:
         item = self._items[slot]
         if isinstance(item, Tensor) and item.device == self._device:
             return item
-        made = torch.as_tensor(item).to(self._device)
+        made = torch.as_tensor(item)
+        if self._device.type == "cuda" and made.device.type == "cpu":
+            # From memory of its own kind, else the host would wait for what the device has to do.
+            made = made.pin_memory()
+        made = made.to(self._device, non_blocking=True)
         self._items[slot] = made
         return made
 
