@@ -1,16 +1,17 @@
 """A server under load for a long time, while clients leave, send nonsense, and workers are killed.
 
-A small model on two ranks. First its capacity is measured, then requests come at random times at
-90 % of it: 5 % are left by their clients, 1 % are nonsense, and every five minutes one of the
-workers is killed with SIGKILL. Every request must have an answer, byte for byte the one that its
-seed had at first, or an error; memory of each process must not grow; and when all is over the
-server must hold what it held before: pages, slots, rings, threads, file descriptors, shared memory.
+A small model on two ranks. Requests come at random times at 90 % of its capacity, which is measured
+again every minute (`soak_pace`): 5 % are left by their clients, 1 % are nonsense, and every five
+minutes one of the workers is killed with SIGKILL. Every request must have an answer, byte for byte
+the one that its seed had at first, or an error; memory of each process must not grow; and when all
+is over the server must hold what it held before: pages, slots, rings, threads, file descriptors,
+shared memory.
 
     python benchmarks/soak.py --minutes 30
 
-Prints what came of the requests, and for each process the slope of its private memory with its
-standard error. A worker's incarnations are one process with several beginnings. The exit status is
-1 if anything was not as it should be.
+Prints what came of the requests, for each process the slope of its own memory with its standard
+error (`soak_memory`), and at the end a verdict on each of these. A worker's incarnations are one
+process with several beginnings. The exit status is 1 if anything was not as it should be.
 """
 
 import argparse
@@ -29,11 +30,12 @@ from random import Random
 from typing import Any
 
 import httpx
+from soak_memory import Held, Verdict
+from soak_pace import Pace
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.support.footprint import Footprint, footprint, ranks
-from tests.support.memory import resident_mb, slope_of
 from tests.support.serving import HELLO, Server, compiled, serving
 
 SEEDS = 40
@@ -42,9 +44,7 @@ LEFT = 0.05
 NONSENSE = 0.01
 LOAD = 0.9
 PATIENCE_S = 300.0
-# Memory settles while allocators fill their pools: what a start needs is not growth.
-SETTLES_S = 120.0
-LOOK_S = 5.0
+CALIBRATES_S = 30.0
 IDLE_S = 11.0
 BAD: tuple[tuple[str, bytes], ...] = (
     ("/v1/audio/speech", b"{"),
@@ -79,8 +79,6 @@ class Soak:
     outcomes: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
-    # (name of the process, its id) → (seconds since the start, MB).
-    memory: dict[tuple[str, int], list[tuple[float, float]]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
 
     def ask(self) -> Ask:
@@ -173,26 +171,15 @@ async def one(soak: Soak, http: httpx.AsyncClient) -> None:
     soak.outcomes[outcome] += 1
 
 
-async def capacity(soak: Soak, http: httpx.AsyncClient, at_once: int, lasts_s: float) -> float:
-    """Requests a second with all slots always taken."""
-    ends_s = time.monotonic() + lasts_s
-    done = 0
-
-    async def ask_again() -> None:
-        nonlocal done
-        while time.monotonic() < ends_s:
-            await request(soak, http, soak.ask())
-            done += 1
-
-    await asyncio.gather(*(ask_again() for _ in range(at_once)))
-    return done / lasts_s
-
-
-async def arrive(soak: Soak, http: httpx.AsyncClient, rate: float, ends_s: float) -> None:
+async def arrive(soak: Soak, http: httpx.AsyncClient, pace: Pace, ends_s: float) -> None:
     """Requests at random times, until the end; returns when all are over."""
     running: set[asyncio.Task[None]] = set()
     while time.monotonic() < ends_s:
-        await asyncio.sleep(soak.random.expovariate(rate))
+        if not pace.rate:
+            await asyncio.sleep(0.05)
+            continue
+        await asyncio.sleep(soak.random.expovariate(pace.rate))
+        pace.came += 1
         task = asyncio.create_task(one(soak, http))
         running.add(task)
         task.add_done_callback(running.discard)
@@ -212,51 +199,39 @@ async def kill(soak: Soak, every_s: float, ends_s: float) -> int:
     return killed
 
 
-async def look(soak: Soak, began_s: float) -> None:
-    """Notes every process's memory, until it is cancelled."""
-    while True:
-        now_s = time.monotonic() - began_s
-        processes = {"server": soak.server.process.pid, **ranks(soak.server.process.pid)}
-        for name, number in processes.items():
-            memory = resident_mb(number)
-            if memory is not None:
-                soak.memory.setdefault((name, number), []).append((now_s, memory))
-        await asyncio.sleep(LOOK_S)
-
-
-def settled(soak: Soak) -> dict[str, list[list[tuple[float, float]]]]:
-    """The points of each process after its beginning, an incarnation a list."""
-    found: dict[str, list[list[tuple[float, float]]]] = {}
-    for (name, _), points in soak.memory.items():
-        late = [(x / 60, y) for x, y in points if x > points[0][0] + SETTLES_S]
-        if len(late) > 2:
-            found.setdefault(name, []).append(late)
-    return found
-
-
 async def soak_for(server: Server, minutes: float, kill_every_s: float, seed: int) -> bool:
     soak = Soak(server, Random(seed))
     async with client(server) as http:
-        at_once = await slots(http)
+        pace = Pace(http, await slots(http), LOAD, lambda: one(soak, http))
         for _ in range(60):
             await request(soak, http, soak.ask())
-        rate = LOAD * await capacity(soak, http, at_once, 60.0)
-        say(f"{at_once} at once, {rate / LOAD:.1f} requests a second; they come at {rate:.1f}")
+        await pace.begin(CALIBRATES_S)
+        say(f"{pace.at_once} at once, {pace.requests_a_second:.1f} requests a second at most")
     before, held = quiet(server), server.held()
-    began_s = time.monotonic()
+    number = server.process.pid
+    seen = Held(lambda: {"server": number, **ranks(number)})
     async with client(server) as http:
-        ends_s = began_s + 60 * minutes
+        ends_s = seen.began_s + 60 * minutes
         soak.outcomes.clear()
-        looking = asyncio.create_task(look(soak, began_s))
+        pace.http, pace.one = http, lambda: one(soak, http)
+        looking = asyncio.create_task(seen.look())
         killing = asyncio.create_task(kill(soak, kill_every_s, ends_s))
-        await arrive(soak, http, rate, ends_s)
+        pacing = asyncio.create_task(pace.keep(ends_s))
+        await arrive(soak, http, pace, ends_s)
         killed = await killing
+        await pacing
         looking.cancel()
     while server.http.get("/ready").status_code != 200:
         await asyncio.sleep(0.1)
     after = quiet(server)
-    same = report(soak, killed, minutes, before, after, server.held() == held)
-    return same and not soak.wrong
+    verdicts = seen.verdicts(pace.blocks, minutes, sum(soak.outcomes.values()) / minutes)
+    report(soak, pace, killed, minutes)
+    for one in verdicts:
+        print(f"memory of {one.name} {one.word}: {one.text}")
+    print(f"held before: {before}")
+    print(f"held after:  {after}")
+    is_clean = server.held() == held and after.is_as(before)
+    return judge(soak, pace, killed, verdicts, is_clean)
 
 
 async def slots(http: httpx.AsyncClient) -> int:
@@ -276,10 +251,8 @@ def quiet(server: Server) -> Footprint:
     return footprint(server.process.pid)
 
 
-def report(
-    soak: Soak, killed: int, minutes: float, before: Footprint, after: Footprint, same_held: bool
-) -> bool:
-    """Prints what has come of it; whether all is as it should be."""
+def report(soak: Soak, pace: Pace, killed: int, minutes: float) -> None:
+    """Prints what has come of it."""
     total = sum(soak.outcomes.values())
     print(f"{minutes:g} minutes, {total} requests, {killed} workers killed")
     for outcome, count in soak.outcomes.most_common():
@@ -288,28 +261,46 @@ def report(
     ordered = sorted(soak.seconds)
     p50, p99 = (ordered[int(len(ordered) * share)] for share in (0.5, 0.99))
     print(f"  seconds of an answer: p50 {p50:.2f}, p99 {p99:.2f}")
-    is_good = not soak.wrong
-    for name, runs in sorted(settled(soak).items()):
-        tell_memory(name, runs)
-        late = [[(x, y) for x, y in run if x > minutes / 2] for run in runs]
-        tell_memory(f"{name}, second half", [run for run in late if len(run) > 2])
-    print(f"held before: {before}")
-    print(f"held after:  {after}")
-    print(f"pages, slots and rings as before: {'yes' if same_held else 'NO'}")
+    speeds = [speed / pace.capacity * pace.requests_a_second for _, speed in pace.full]
+    print(f"  capacity: {min(speeds):.1f} … {max(speeds):.1f} requests a second")
+
+
+def judge(soak: Soak, pace: Pace, killed: int, memory: list[Verdict], is_clean: bool) -> bool:
+    """Prints a verdict on everything that was asked for; whether all is as it should be."""
+    shares = sorted(pace.shares())
+    low, high = (shares[int(len(shares) * part)] for part in (0.1, 0.9))
+    share = pace.whole_share()
+    total = sum(soak.outcomes.values())
+    refused = sum(c for o, c in soak.outcomes.items() if o in ("status 429", "status 503"))
+    ended = sum(c for o, c in soak.outcomes.items() if o in ("cut", "error event"))
+    verdicts = [
+        (
+            abs(share - LOAD) < 0.05,
+            f"load: {100 * share:.0f} % of capacity, in slices of 9 s {100 * low:.0f} … "
+            f"{100 * high:.0f} % (10th and 90th of {len(shares)})",
+        ),
+        (
+            soak.outcomes["left"] > 0 and soak.outcomes["nonsense refused"] > 0 and killed > 0,
+            f"{100 * soak.outcomes['left'] / total:.1f} % left by their clients, "
+            f"{100 * soak.outcomes['nonsense refused'] / total:.1f} % nonsense, "
+            f"{killed} workers killed",
+        ),
+        (
+            not soak.wrong,
+            f"answers: {soak.outcomes['answered']} as at first, {refused} refused, {ended} ended "
+            f"by an error, {len(soak.wrong)} wrong or without an answer",
+        ),
+        (
+            bool(memory) and all(one.is_good for one in memory),
+            "memory: " + ", ".join(f"{one.name} {one.word}" for one in memory),
+        ),
+        (is_clean, "afterwards as before: pages, slots, rings, threads, files, shared memory"),
+    ]
     for text in soak.wrong[:20]:
         print(f"WRONG: {text}")
-    return is_good and same_held and after.is_as(before)
-
-
-def tell_memory(name: str, runs: list[list[tuple[float, float]]]) -> None:
-    if not runs:
-        return
-    line = slope_of(runs)
-    points = [y for run in runs for _, y in run]
-    print(
-        f"memory of {name}: {line.slope:+.4f} ± {line.error:.4f} MB a minute ({line.count} points, "
-        f"{len(runs)} incarnations, {min(points):.1f} … {max(points):.1f} MB)"
-    )
+    for is_good, text in verdicts:
+        print(f"{'yes' if is_good else 'NO '}  {text}")
+    return all(is_good for is_good, _ in verdicts)
 
 
 def say(text: str) -> None:
