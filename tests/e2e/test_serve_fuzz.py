@@ -1,12 +1,17 @@
 """Whatever is sent to a server, it answers: with what was asked for, or whose mistake it was.
 
 Requests are made from the server's own OpenAPI document, right ones and wrong ones, from bytes of
-chance, and from media that end too early. `MSTARC_FUZZ_EXAMPLES` asks for more of them.
+chance, and from sounds, pictures and films that are cut short or damaged, for every route that
+takes them. `MSTARC_FUZZ_EXAMPLES` asks for more of them, other ones each time; what came of all is
+printed at the end (`pytest -s`).
 """
 
 import base64
 import json
 import os
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import httpx
@@ -14,15 +19,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.serving import Server, question
+from tests.support.media_samples import FILMS, PICTURES, SOUNDS, damaged, sample
+from tests.support.serving import Server
 
 schemathesis = pytest.importorskip("schemathesis")
 
-EXAMPLES = int(os.environ.get("MSTARC_FUZZ_EXAMPLES", "4"))
+_ASKED = os.environ.get("MSTARC_FUZZ_EXAMPLES")
+EXAMPLES = int(_ASKED or "4")
 FEW = settings(
     max_examples=EXAMPLES,
     deadline=None,
-    derandomize=True,
+    derandomize=_ASKED is None,
     database=None,
     suppress_health_check=list(HealthCheck),
 )
@@ -37,8 +44,33 @@ POSTS = (
 _MOST_TOKENS = 8
 
 
-def check_answer(answer: httpx.Response) -> None:
+@pytest.fixture(scope="module")
+def outcomes() -> Iterator[Counter[str]]:
+    """How often each status came, and each code."""
+    counted: Counter[str] = Counter()
+    yield counted
+    print(f"\n{sum(counted.values())} requests: {dict(counted.most_common())}")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What the servers of a test hold afterwards is what they held before."""
+    servers = [
+        request.getfixturevalue(name)
+        for name in ("hello", "hearing", "seeing", "drawing")
+        if name in request.fixturenames
+    ]
+    before = [server.held() for server in servers]
+    yield
+    assert [server.held() for server in servers] == before
+    for server in servers:
+        assert server.http.get("/ready").status_code == 200
+
+
+def check_answer(answer: httpx.Response, outcomes: Counter[str]) -> None:
     """Whether it is a success, or says as JSON what was wrong with the request."""
+    code = answer.json()["error"]["code"] if answer.status_code >= 400 else ""
+    outcomes[f"{answer.status_code} {code}".strip()] += 1
     assert answer.status_code < 500, answer.text
     if answer.status_code >= 400:
         said = answer.json()["error"]
@@ -59,7 +91,9 @@ def shortened(body: Any) -> Any:
 
 
 @pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
-def test_requests_of_the_servers_own_document_are_answered(hello: Server, mode: str) -> None:
+def test_requests_of_the_servers_own_document_are_answered(
+    hello: Server, mode: str, outcomes: Counter[str]
+) -> None:
     document = hello.http.get("/openapi.json").json()
     schema = schemathesis.openapi.from_dict(document)
     generation = schemathesis.GenerationMode[mode]
@@ -80,12 +114,12 @@ def test_requests_of_the_servers_own_document_are_answered(hello: Server, mode: 
                 for name, value in (case.headers or {}).items()
             }
             headers["content-type"] = case.media_type or "application/json"
-            check_answer(hello.http.post(case.path, content=content, headers=headers))
+            answer = hello.http.post(case.path, content=content, headers=headers)
+            check_answer(answer, outcomes)
 
         ask()
         tried += 1
     assert tried >= 3
-    assert hello.http.get("/ready").status_code == 200
 
 
 @FEW
@@ -101,8 +135,10 @@ def test_requests_of_the_servers_own_document_are_answered(hello: Server, mode: 
         ("application/json", "multipart/form-data; boundary=x", "multipart/form-data", "text/plain")
     ),
 )
-def test_bytes_of_chance_are_answered(hello: Server, path: str, body: bytes, kind: str) -> None:
-    check_answer(hello.http.post(path, content=body, headers={"content-type": kind}))
+def test_bytes_of_chance_are_answered(
+    hello: Server, outcomes: Counter[str], path: str, body: bytes, kind: str
+) -> None:
+    check_answer(hello.http.post(path, content=body, headers={"content-type": kind}), outcomes)
 
 
 FIELDS = st.dictionaries(
@@ -127,26 +163,94 @@ FIELDS = st.dictionaries(
 @FEW
 @given(path=st.sampled_from(POSTS), fields=FIELDS)
 def test_fields_with_values_of_chance_are_answered(
-    hello: Server, path: str, fields: dict[str, Any]
+    hello: Server, outcomes: Counter[str], path: str, fields: dict[str, Any]
 ) -> None:
     body = {"input": "hi", **shortened(fields)}
-    check_answer(hello.http.post(path, json=body))
+    check_answer(hello.http.post(path, json=body), outcomes)
+
+
+# Damage
+
+
+known = cache(sample)
+
+
+def media(*names: str) -> st.SearchStrategy[tuple[str, bytes]]:
+    """Files of these names: as they are, cut, with bits turned, with a part there twice."""
+    flips = st.lists(st.tuples(st.integers(0, 30_000), st.integers(1, 255)), max_size=4)
+    ends = st.just(1000) | st.integers(0, 1000)
+    doubled = st.just(0) | st.integers(0, 1000)
+    return st.builds(
+        lambda name, end, flips, doubled: (name, damaged(known(name), end, flips, doubled)),
+        st.sampled_from(names),
+        ends,
+        flips,
+        doubled,
+    )
+
+
+def data_url(content: bytes, kind: str) -> dict[str, str]:
+    return {"url": f"data:{kind}/any;base64,{base64.b64encode(content).decode()}"}
 
 
 @FEW
-@given(end=st.integers(0, 400_000), flips=st.lists(st.integers(0, 80), max_size=3))
-def test_sounds_that_end_too_early_are_answered(
-    hearing: Server, end: int, flips: list[int]
+@given(file=media(*SOUNDS))
+def test_damaged_sounds_are_answered(
+    hearing: Server, outcomes: Counter[str], file: tuple[str, bytes]
 ) -> None:
-    sound = bytearray(question()[: end % (len(question()) + 1)])
-    for place in flips:
-        if place < len(sound):
-            sound[place] ^= 0xFF
+    name, content = file
     answer = hearing.http.post(
-        "/v1/audio/transcriptions", files={"file": ("q.wav", bytes(sound))}, data={"max_tokens": 2}
+        "/v1/audio/transcriptions", files={"file": (name, content)}, data={"max_tokens": 2}
     )
-    check_answer(answer)
-    part = {"data": base64.b64encode(bytes(sound)).decode(), "format": "wav"}
-    content = [{"type": "input_audio", "input_audio": part}]
-    asked = {"messages": [{"role": "user", "content": content}], "max_tokens": 2}
-    check_answer(hearing.post("/v1/chat/completions", **asked))
+    check_answer(answer, outcomes)
+    data = base64.b64encode(content).decode()
+    part = {"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}
+    messages = [{"role": "user", "content": [part]}]
+    answer = hearing.post("/v1/chat/completions", messages=messages, max_tokens=2)
+    check_answer(answer, outcomes)
+    options = {"max_tokens": 2}
+    answer = hearing.post("/generate", inputs={"question": data}, options=options, wants=["reply"])
+    check_answer(answer, outcomes)
+
+
+@FEW
+@given(files=st.lists(media(*PICTURES, *FILMS, *SOUNDS), min_size=1, max_size=2))
+def test_damaged_media_of_a_conversation_are_answered(
+    seeing: Server, outcomes: Counter[str], files: list[tuple[str, bytes]]
+) -> None:
+    parts: list[dict[str, Any]] = [{"type": "text", "text": "?"}]
+    generated: list[Any] = ["?"]
+    for name, content in files:
+        data = base64.b64encode(content).decode()
+        if name in SOUNDS:
+            parts.append({"type": "input_audio", "input_audio": {"data": data, "format": "mp3"}})
+            generated.append({"audio": {"data": data}})
+        elif name in PICTURES:
+            parts.append({"type": "image_url", "image_url": data_url(content, "image")})
+            generated.append({"image": {"data": data}})
+        else:
+            parts.append({"type": "video_url", "video_url": data_url(content, "video")})
+            generated.append({"video": {"data": data}})
+    messages = [{"role": "user", "content": parts}]
+    asked = {"max_tokens": 2, "modalities": ["text"]}
+    check_answer(seeing.post("/v1/chat/completions", messages=messages, **asked), outcomes)
+    inputs, options = {"parts": generated}, {"max_tokens": 2, "talker_max_tokens": 2}
+    answer = seeing.post("/generate", inputs=inputs, options=options, wants=["reply"])
+    check_answer(answer, outcomes)
+
+
+@FEW
+@given(files=st.lists(media(*PICTURES, *FILMS[:1]), min_size=1, max_size=2))
+def test_damaged_pictures_to_be_changed_are_answered(
+    drawing: Server, outcomes: Counter[str], files: list[tuple[str, bytes]]
+) -> None:
+    answer = drawing.http.post(
+        "/v1/images/edits",
+        data={"prompt": "bluer", "size": "64x64", "steps": "1"},
+        files=[("image[]", file) for file in files],
+    )
+    check_answer(answer, outcomes)
+    parts = [{"image": {"data": base64.b64encode(content).decode()}} for _, content in files]
+    inputs, options = {"parts": [*parts, "bluer"]}, {"steps": 1, "width": 64, "height": 64}
+    answer = drawing.post("/generate", inputs=inputs, options=options, wants=["picture"])
+    check_answer(answer, outcomes)
