@@ -240,7 +240,7 @@ class Run:
         own: Sequence[Mapping[str, Any]],
         told: Mapping[str, float],
     ) -> list[str]:
-        """Whether what was found is as fast as what was written, and the simulation near."""
+        """Whether what was found is as fast as what was written, goals, and the simulation."""
         found_names = {layout.name for layout in part.layouts if layout.objective}
         said = []
         for batch in sorted({row["batch"] for row in own}):
@@ -252,6 +252,15 @@ class Run:
                 share = gain(load, best(found), best(hand))
                 met = "met" if share >= FOUND_AT_LEAST else "MISSED"
                 said.append(f"found to by hand, {batch} at once: {share:.2f} ({met})")
+        alone = {row["layout"]: row[load.unit] for row in own if row["batch"] == 1}
+        for name, (times, seconds) in load.goals.items():
+            if name in alone and "one" in alone:
+                reached = gain(load, alone[name], alone["one"])
+                met = "met" if reached >= times and alone[name] < seconds else "MISSED"
+                said.append(
+                    f"{name}: {reached:.2f} times one device and {alone[name]:.2f} s, "
+                    f"goal {times:g} times and under {seconds:g} s ({met})"
+                )
         keys = {f"{load.name}|{r['layout']}|{r['batch']}": r[load.unit] for r in own}
         errors = [
             abs(told[key] / value - 1) for key, value in keys.items() if key in told and value

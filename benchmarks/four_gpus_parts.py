@@ -52,6 +52,7 @@ class Load:
     image: int = 0
     only_alone: bool = False
     published: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    goals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def is_better_when_less(self) -> bool:
@@ -88,6 +89,7 @@ def _drawing(name: str, options: Mapping[str, Any], image: int, m: tuple[float, 
         image=image,
         only_alone=True,
         published={("one", 1): m[0], ("three", 1): m[1]} if m[0] else {},
+        goals={"three": (2.4, 5.0)} if m[0] else {},
     )
 
 
