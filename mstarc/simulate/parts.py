@@ -44,6 +44,8 @@ class Channel:
     waiting: "Station | None" = None
     # Items at which a row that waits may go on, where nothing but their number decides.
     fires_at: int = 0
+    # What was found last, and what it depends on: a row looks when it comes, and when it runs.
+    known: "tuple[tuple[int, Cursor, int, int, bool], tuple[Event, Cursor] | None] | None" = None
 
     def wait(self, station: "Station", *, pulls: bool = False) -> None:
         """A row at a station waits for what comes."""
@@ -64,6 +66,13 @@ class Channel:
 
     def next(self, step: RunStep) -> tuple[Event, Cursor] | None:
         """What a read gets next, marks that do not end it being passed; None while it waits."""
+        history = self.history
+        seen = (step.id, self.cursor, len(history.items), len(history.marks), history.closed)
+        if self.known is None or self.known[0] != seen:
+            self.known = (seen, self._next(step))
+        return self.known[1]
+
+    def _next(self, step: RunStep) -> tuple[Event, Cursor] | None:
         policy, tail = self.policy, self.tail
         if step.cut is not None:
             policy, tail = step.cut.policy, step.cut.tail

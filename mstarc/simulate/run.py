@@ -278,26 +278,30 @@ class Simulation:
         """Items, a mark or the close of a stream, on their way to the reader's rank."""
         channel = request.channels[stream]
         channel.sent += items
-        reader = request.where[self._streams[stream].consumer_rank]
-
-        def come() -> None:
-            history = channel.history
-            history.items.extend([False] * items)
-            if mark is not None:
-                history.marks.append((len(history.items), mark))
-            history.closed = history.closed or closes
-            station = channel.waiting
-            told = mark is not None or closes or len(history.items) >= channel.fires_at
-            if station is not None and told:
-                channel.waiting = None
-                self.arrive(request, station)
-                self.worker.kick(station.process)
-
-        if reader is sender:
-            come()
+        if request.where[self._streams[stream].consumer_rank] is sender:
+            self._come(request, channel, items, mark, closes)
             return
         channel.arrives_at = max(channel.arrives_at, self.now + self.link_s)
-        self.at(channel.arrives_at, come)
+        self.at(channel.arrives_at, partial(self._come, request, channel, items, mark, closes))
+
+    def _come(
+        self, request: Live, channel: Channel, items: int, mark: str | None, closes: bool
+    ) -> None:
+        history = channel.history
+        if items == 1:
+            history.items.append(False)
+        else:
+            history.items.extend([False] * items)
+        if mark is not None:
+            history.marks.append((len(history.items), mark))
+        history.closed = history.closed or closes
+        station = channel.waiting
+        if station is None:
+            return
+        if mark is not None or closes or len(history.items) >= channel.fires_at:
+            channel.waiting = None
+            self.arrive(request, station)
+            self.worker.kick(station.process)
 
     def give_room(self, request: Live, stream: str, reader: Process, free: int) -> None:
         channel = request.channels[stream]

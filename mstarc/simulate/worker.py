@@ -82,7 +82,10 @@ class Workers:
                 return
 
     def _has_room(self, request: Live, station: Station) -> bool:
-        return all(request.channels[stream].room >= burst for stream, burst in station.sends)
+        for stream, burst in station.sends:  # noqa: SIM110 - for every row of every step: no generator
+            if request.channels[stream].room < burst:
+                return False
+        return True
 
     def _take_group(self, station: Station) -> Rows:
         """The rows of the group whose turn it is, those that are ready among them."""
@@ -90,8 +93,12 @@ class Workers:
         group: Rows = station.groups.pop(index) if index < len(station.groups) else []
         while station.ready and len(group) < station.most:
             group.append(station.ready.pop(0))
-        station.blocked += [r for r in group if not self._has_room(r, station)]
-        group = [r for r in group if self._has_room(r, station)]
+        if station.sends:
+            with_room: Rows = []
+            for request in group:
+                rows = with_room if self._has_room(request, station) else station.blocked
+                rows.append(request)
+            group = with_room
         if group:
             station.groups.append(group)
         return list(group)
@@ -169,18 +176,21 @@ class Workers:
         """Counts the rows that contexts get; the mean of what the calls attend to."""
         total = 0
         for prepared in step.prepares:
-            if isinstance(prepared, Grow):
+            if isinstance(prepared, Grow) and prepared.kept:
+                node, more = prepared.node, prepared.rows
                 fixed = prepared.of is None and prepared.count is None
                 for request in rows:
-                    more = prepared.rows if fixed else request.chunk_rows or request.sample.rows
-                    here = request.context.get(prepared.node, 0)
-                    if prepared.kept:
-                        request.context[prepared.node] = here + more
+                    context = request.context
+                    if not fixed:
+                        more = request.chunk_rows or request.sample.rows
+                    context[node] = context.get(node, 0) + more
             elif isinstance(prepared, ClearContext):
                 for request in rows:
                     request.context[prepared.node] = 0
         for request in rows:
-            total += max([request.context.get(name, 0) for name in step.nodes], default=0)
+            held = request.context
+            # Nearly every step is of one node.
+            total += max([held[name] for name in step.nodes if name in held], default=0)
         return total / len(rows)
 
     def _land(self, station: Station, rows: Rows) -> None:
@@ -189,13 +199,19 @@ class Workers:
             process.is_busy = False
             self.kick(process)
             return
+        simulation, then = self.simulation, step.then
+        effects = self._effects_of_step(step)
+        again = then if isinstance(then, LoopTarget) and station.is_resident else None
         for request in rows:
             goes_on = self._goes_on(request, step)
-            self._leave_behind(request, station, goes_on)
-            if station.is_resident:
-                self._next_pass(request, station, goes_on)
+            if effects:
+                self._leave_behind(request, station, goes_on, effects)
+            if again is None:
+                simulation.route(request, process, then)
+            elif goes_on:
+                simulation.pass_of(request, again)
             else:
-                self.simulation.route(request, process, step.then)
+                self._leave_group(request, station, again)
         process.is_busy = False
         self.kick(process)
 
@@ -213,12 +229,7 @@ class Workers:
             request.read = 0
         return False
 
-    def _next_pass(self, request: Live, station: Station, goes_on: bool) -> None:
-        then = station.step.then
-        assert isinstance(then, LoopTarget)
-        if goes_on:
-            self.simulation.pass_of(request, then)
-            return
+    def _leave_group(self, request: Live, station: Station, then: LoopTarget) -> None:
         for group in station.groups:
             if request in group:
                 group.remove(request)
@@ -233,12 +244,16 @@ class Workers:
             return request.sample.bounds[then.loop] > 0
         return request.left[then.loop] > 0
 
-    def _leave_behind(self, request: Live, station: Station, goes_on: bool) -> None:
-        """What the step sends and emits."""
-        step = station.step
+    def _effects_of_step(self, step: RunStep) -> tuple[Effect, ...]:
         effects = self._effects.get(step.id)
         if effects is None:
             effects = self._effects[step.id] = tuple(self._effects_of(step.actions, 1))
+        return effects
+
+    def _leave_behind(
+        self, request: Live, station: Station, goes_on: bool, effects: tuple[Effect, ...]
+    ) -> None:
+        """What the step sends and emits."""
         simulation = self.simulation
         for effect in effects:
             if effect.masked and not goes_on:
@@ -301,7 +316,9 @@ class Workers:
     def _end_job(self, station: Station, request: Live) -> None:
         process = station.process
         process.jobs -= 1
-        self._leave_behind(request, station, self._goes_on(request, station.step))
+        step = station.step
+        goes_on = self._goes_on(request, step)
+        self._leave_behind(request, station, goes_on, self._effects_of_step(step))
         self.simulation.route(request, process, station.step.then)
         if process.jobs_waiting:
             self._begin_job(*process.jobs_waiting.popleft())
