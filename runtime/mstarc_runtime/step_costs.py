@@ -5,6 +5,7 @@ device's work, elsewhere it is what the host waited for. Beside it, how many req
 and how long host code took in its pool.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -95,6 +96,8 @@ def now_of(worker: "Worker") -> dict[str, Any]:
     moves = worker.preempter.moves
     prompts = worker.stepper.prompts.counts().values()
     return {
+        # What Python's allocator has given away: it goes up for ever only where something is kept.
+        "blocks": sys.getallocatedblocks(),
         "steps": {
             station.step.name: _step(station.step, worker.costs.by_step.get(station.step.id))
             for station in worker.scheduler.stations

@@ -5,6 +5,7 @@ runs there (`talk.reply.answer`). Counts begin with a worker's process.
 """
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -62,6 +63,13 @@ class WorkerMetrics(Collector):
         restarts = CounterMetricFamily("mstarc_worker_restarts", "Workers started again")
         restarts.add_metric([], self._restarts)
         yield restarts
+        blocks = GaugeMetricFamily(
+            "mstarc_python_blocks", "Pieces of memory that Python's objects hold", labels=["process"]
+        )
+        blocks.add_metric(["server"], sys.getallocatedblocks())
+        for process, told in self._told.items():
+            blocks.add_metric([str(process)], json.loads(told.now)["blocks"])
+        yield blocks
         yield from self._pages()
         yield from self._steps()
         yield from self._coverage()
