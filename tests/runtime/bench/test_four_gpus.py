@@ -55,7 +55,7 @@ def test_a_table_has_ratios_goals_and_published_figures(
     (part,) = [part for part in scripts["four_gpus_parts"].PARTS if part.name == "bagel"]
     run.table(part)
     shown = capsys.readouterr().out
-    (three,) = [line for line in shown.splitlines() if line.startswith("  three")]
+    (three,) = [line for line in shown.splitlines() if line.startswith("  three ")]
     assert three.split() == ["three", "1", "4.9", "3.06", "5.145", "1.05", "6.8"]
     assert "found to by hand, 1 at once: 0.89 (MISSED)" in shown
     assert "three: 3.06 times one device and 4.90 s, goal 2.4 times and under 5 s (met)" in shown
