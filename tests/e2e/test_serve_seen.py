@@ -81,6 +81,7 @@ def test_metrics_are_complete_by_node_and_walk(logging: Server) -> None:
         'mstarc_requests_total{outcome="finished",route="/generate"}',
         "mstarc_requests_waiting",
         "mstarc_worker_restarts_total",
+        "mstarc_python_blocks",
         "mstarc_eager_fallbacks_total{",
     ):
         assert f"\n{name}" in text, name
