@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from mstarc_runtime.assembly import DEFAULT_THREADS
 from mstarc_runtime.errors import RuntimeFailure, did_you_mean
+from mstarc_runtime.kvcache.levels import CASCADES
 from mstarc_runtime.launch import START_TIMEOUT_S
 from mstarc_runtime.peer_memory import WAYS
 from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK
@@ -175,6 +176,13 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         dest="share_prompts",
         action="store_false",
         help="read every prompt whole, also where another request's begins with the same tokens",
+    )
+    parser.add_argument(
+        "--cascade",
+        choices=CASCADES,
+        default="auto",
+        help="read rows of prompts that requests share once for all of them; `auto`: in steps where"
+        " contexts are long, in prompts where it saves enough",
     )
     parser.add_argument(
         "--streams",

@@ -21,11 +21,12 @@ from mstarc_runtime.engine.host import HostEngine, HostPool
 from mstarc_runtime.engine.implementations import Implementations
 from mstarc_runtime.engine.kv_cache import BackendMaker
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.kvcache.levels import Cascade
 from mstarc_runtime.live import RankPlan
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts, load_rank
 from mstarc_runtime.peer_memory import PeerMemory, Way
 from mstarc_runtime.plan_api import Again, DeviceStep, Step
-from mstarc_runtime.prompts import without_sharing
+from mstarc_runtime.prompts import sharing_nodes, without_sharing
 from mstarc_runtime.trace import HostTrace, TracedExecutor
 from mstarc_runtime.transport.collectives import ProcessGroup
 from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK, Mailbox
@@ -43,7 +44,8 @@ class RunSettings:
     `threads` is a rank's number of threads for tensor arithmetic, the same on every rank and for
     every placement, since sums may depend on it. `high_water_mark` is the most messages under way
     from one process to another. `sources` replaces weights of nodes. Without
-    `share_prompts` no request uses pages that another has filled. `buckets` are the sizes that
+    `share_prompts` no request uses pages that another has filled; `cascade` says where such pages
+    are read once for several requests. `buckets` are the sizes that
     batches of regions are padded to, in place of the plan's. With `require_graphs` a rank that
     would run a region call by call does not start; `eager` are regions that are to be run so.
     `streams` says whether GPUs write into one another's memory (`peer_memory`). With
@@ -60,6 +62,7 @@ class RunSettings:
     eager: Sequence[str] = ()
     require_graphs: bool = False
     share_prompts: bool = True
+    cascade: Cascade = "auto"
     streams: Way = "auto"
     trace: bool = False
 
@@ -109,7 +112,7 @@ def make_worker(
     steps = steps if settings.share_prompts else without_sharing(steps)
     if extras.stretch is not None:
         steps = with_stretch(steps, extras.stretch)
-    usual = choices_on(device)
+    usual = choices_on(device, levels=settings.cascade != "off")
     executor = extras.executor or usual.executor
     trace = HostTrace() if settings.trace else None
     if trace is not None:
@@ -121,6 +124,8 @@ def make_worker(
         dtype=extras.dtype or (torch.float32 if device.type == "cpu" else torch.bfloat16),
         captured=any(isinstance(step, DeviceStep) and executor.captures(step) for step in steps),
         streams={name: route.capacity for name, route in placement.streams.items()},
+        cascade=settings.cascade,
+        sharing=sharing_nodes(steps),
     )
     found = implementations or make_implementations(settings, progress, extras)
 

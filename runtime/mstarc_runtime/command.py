@@ -123,6 +123,7 @@ def run_settings(
         eager=options.eager,
         require_graphs=options.require_graphs,
         share_prompts=options.share_prompts,
+        cascade=options.cascade,
         streams=options.streams,
         trace=trace,
     )

@@ -78,6 +78,11 @@ def page_lines(told: Sequence[Told]) -> Iterator[str]:
             f"prompts: {counts['prompt_rows_shared']} of {counts['prompt_rows']} rows had been "
             "read for another request"
         )
+    if counts["rows_attended_together"]:
+        yield (
+            f"cascade: {counts['rows_read_together']} rows of prompts a layer were read for "
+            f"{counts['rows_attended_together']} that requests attended"
+        )
 
 
 def eager_fallbacks(tallies: Iterable[Tally]) -> list[dict[str, Any]]:

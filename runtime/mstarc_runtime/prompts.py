@@ -136,6 +136,12 @@ class PromptReader:
         ]
 
 
+def sharing_nodes(steps: Sequence[Step]) -> set[str]:
+    """The nodes of which requests may use pages that others have filled."""
+    pieces = [step.pieces for step in steps if isinstance(step, DeviceStep)]
+    return {each.node for each in pieces if each is not None and each.shared}
+
+
 def without_sharing(steps: Sequence[Step]) -> Sequence[Step]:
     """The steps, none of which lets a request use pages that another has filled."""
     return tuple(

@@ -179,6 +179,7 @@ def settings_to_json(settings: RunSettings) -> str:
             "eager": list(settings.eager),
             "require_graphs": settings.require_graphs,
             "share_prompts": settings.share_prompts,
+            "cascade": settings.cascade,
             "streams": settings.streams,
             "trace": settings.trace,
         }

@@ -6,7 +6,8 @@ Planning is host work and can't be captured: `update` plans before every replay,
 pages have changed, since a plan of the CUDA-core kernel depends on pages alone. Nothing is read
 back: page lists are given from the host.
 
-Packed calls plan a prefill wrapper once for all layers. Wrappers take turns, because one keeps a
+Packed calls plan a prefill wrapper once for all layers, and two where all requests begin with the
+same pages, which are then read once (`levels`). Wrappers take turns, because one keeps a
 single pinned workspace that a copy under way may still read.
 
 The number of query heads and the scale are those of the first `attend`; so a region's first run is
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from mstarc_runtime.attention.backend import Attention, JoinedHeads
 from mstarc_runtime.attention.fixed_rows import FixedAttention
+from mstarc_runtime.attention.levels import levels_of
 from mstarc_runtime.attention.mask import Mask, see_all, visible_rows
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.fixed import FixedRows
@@ -41,7 +43,7 @@ class FlashInferAttention:
 
     row_by_row = False
 
-    def __init__(self, cache: KVCache) -> None:
+    def __init__(self, cache: KVCache, *, levels: bool = True) -> None:
         # Here, because the package is not there without a GPU.
         import flashinfer
 
@@ -49,6 +51,7 @@ class FlashInferAttention:
         assert cache.dtype in (torch.bfloat16, torch.float16), f"no kernels for {cache.dtype}"
         self.library: Any = flashinfer
         self.cache = cache
+        self.levels = levels
         # Zeroed, as the library asks for; shared, since calls don't overlap.
         self.workspace = torch.zeros(_WORKSPACE_BYTES, dtype=torch.uint8, device=cache.device)
         self._prefill: dict[str, list[Any]] = {}
@@ -62,9 +65,9 @@ class FlashInferAttention:
     def plan_fixed(self, rows: FixedRows, mirror: FixedMirror, mask: Mask) -> Attention:
         return FixedAttention(self.cache, rows, mirror, mask, row_by_row=False)
 
-    def prefill_wrapper(self, kernels: str) -> Any:
-        """The next wrapper in turn over `kernels`, `fa2` or `fa3`."""
-        wrappers = self._prefill.setdefault(kernels, [])
+    def prefill_wrapper(self, kernels: str, *, is_shared: bool = False) -> Any:
+        """The next wrapper in turn over `kernels`, `fa2` or `fa3`, for pages of one or several."""
+        wrappers = self._prefill.setdefault(f"{kernels}{' shared' if is_shared else ''}", [])
         if len(wrappers) < _WRAPPERS_IN_TURN:
             wrapper = self.library.BatchPrefillWithPagedKVCacheWrapper(
                 self.workspace, _LAYOUT, backend=kernels
@@ -200,6 +203,8 @@ class _Packed:
         self._batch_indices = torch.from_numpy(rows.row_requests.astype(np.int32)).to(device)
         self._row_indices = torch.from_numpy(rows.row_indices.astype(np.int32)).to(device)
         self._wrapper: Any = None
+        # Attends the pages with which all requests begin, where they are attended apart.
+        self._shared: Any = None
 
     def update(self) -> None:
         pass
@@ -219,8 +224,7 @@ class _Packed:
             self._last_page_lengths,
             kv_layout=_LAYOUT,
         )
-        out: Tensor = self._wrapper.run(q, pages)
-        return out
+        return self._attended(q, pages)
 
     def attend_joined(self, layer: int, parts: Sequence[JoinedHeads]) -> Tensor:
         from mstarc_runtime.kernels.place_heads import place
@@ -229,28 +233,56 @@ class _Packed:
             self._plan(parts[0].count, parts[0].scale)
         pages = (self._cache.keys[layer], self._cache.values[layer])
         q = place(parts, keys=pages[0], values=pages[1], to=self._write_rows)
-        out: Tensor = self._wrapper.run(q, pages)
-        return out.flatten(1)
+        return self._attended(q, pages).flatten(1)
+
+    def _attended(self, q: Tensor, pages: tuple[Tensor, Tensor]) -> Tensor:
+        out: Tensor
+        if self._shared is None:
+            out = self._wrapper.run(q, pages)
+            return out
+        out, weight = self._wrapper.run(q, pages, return_lse=True)
+        seen, shared_weight = self._shared.run(q, pages, return_lse=True)
+        self._backend.library.merge_state_in_place(out, weight, seen, shared_weight)
+        return out
 
     def _plan(self, heads: int, scale: float) -> None:
         rows, layout = self._rows, self._cache.layout
+        sizes = (heads, layout.kv_heads, layout.head_dim, layout.page_size)
+        types = {
+            "sm_scale": scale,
+            "q_data_type": self._cache.dtype,
+            "kv_data_type": self._cache.dtype,
+        }
+        indptr, indices = rows.indptr, self._indices
         lengths = rows.kv_lengths[rows.row_requests].astype(np.int64)
         framed = self._mask.kind == "frames" and not see_all(rows.row_indices, lengths, self._mask)
+        if self._backend.levels and not framed:
+            levels = levels_of(rows, self._cache.levels, page_size=layout.page_size)
+            if levels is not None:
+                indptr = levels.indptr
+                indices = torch.from_numpy(levels.indices).to(self._cache.device)
+                count = levels.shared.size
+                self._shared = self._backend.prefill_wrapper("fa3", is_shared=True)
+                # One request for the library, of all rows; each sees all of it.
+                self._shared.plan(
+                    torch.tensor([0, int(rows.row_indptr[-1])], dtype=torch.int32),
+                    torch.tensor([0, count], dtype=torch.int32),
+                    torch.from_numpy(levels.shared).to(self._cache.device),
+                    torch.tensor([layout.page_size], dtype=torch.int32),
+                    *sizes,
+                    causal=False,
+                    **types,
+                )
         self._wrapper = self._backend.prefill_wrapper("fa2" if framed else "fa3")
         self._wrapper.plan(
             torch.from_numpy(rows.row_indptr),
-            torch.from_numpy(rows.indptr),
-            self._indices,
+            torch.from_numpy(indptr),
+            indices,
             torch.from_numpy(rows.last_page_lengths),
-            heads,
-            layout.kv_heads,
-            layout.head_dim,
-            layout.page_size,
+            *sizes,
             causal=self._mask.kind == "causal",
             custom_mask=self._frame_mask() if framed else None,
-            sm_scale=scale,
-            q_data_type=self._cache.dtype,
-            kv_data_type=self._cache.dtype,
+            **types,
         )
 
     def _frame_mask(self) -> Tensor:

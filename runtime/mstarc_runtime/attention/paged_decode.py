@@ -2,10 +2,12 @@
 
 The kernel takes a layer's joined product of queries, keys and values before positions are in it. A
 step needs no plan: lengths, positions and the page table are read on the device, so that all the
-host does is refresh them.
+host does is refresh them. Where contexts are long and prompts are shared (`shared_chunk` of the
+cache's layout) the kernel attends in two levels.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,12 +19,20 @@ from mstarc_runtime.attention.backend import (
     JoinedHeads,
 )
 from mstarc_runtime.attention.fixed_kernels import FixedKernels, is_served, kernel_of
+from mstarc_runtime.attention.levels import MirroredLevel
 from mstarc_runtime.attention.mask import FULL, Mask
 from mstarc_runtime.kernels.decode_attention import DecodeAttention, cut_of
 from mstarc_runtime.kernels.fixed_attention import FixedRowsAttention
+from mstarc_runtime.kernels.level_attention import (
+    LEAST_BATCH,
+    LevelAttention,
+    levels_cut_of,
+    members_of,
+)
 from mstarc_runtime.kernels.place_heads import place
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.fixed import FixedRows
+from mstarc_runtime.kvcache.levels import SharedLevel, most_chunks
 from mstarc_runtime.kvcache.mirror import FixedMirror, MirroredTable, PackedMirror, StepMirror
 from mstarc_runtime.kvcache.packed import PackedRows
 from mstarc_runtime.kvcache.step import StepRows
@@ -57,6 +67,7 @@ class _Step:
         self._pages_version = -1
         self._plain: Attention | None = None
         self._kernels: dict[int, FixedRowsAttention] = {}
+        self._levels: list[MirroredLevel] = []
 
     @property
     def pages(self) -> Tensor | None:
@@ -66,6 +77,8 @@ class _Step:
         if self._pages_version != self._rows.pages_version:
             self._pages_version = self._rows.pages_version
             self._pages.update(int(self._rows.page_counts.max()))
+        for level in self._levels:
+            level.update()
         if self._plain is not None:
             self._plain.update()
 
@@ -110,21 +123,7 @@ class _Step:
         eps: float = 0.0,
     ) -> JoinedAttention:
         cache, mirror = self._backend.cache, self._mirror
-        layout = cache.layout
-        kernel = DecodeAttention(
-            batch=self._rows.bucket,
-            heads=heads,
-            kv_heads=layout.kv_heads,
-            head_dim=layout.head_dim,
-            page_size=layout.page_size,
-            chained=True,
-            device=torch.device(cache.device),
-            **cut_of(
-                batch=self._rows.bucket,
-                kv_heads=layout.kv_heads,
-                most_rows=layout.max_rows,
-            ),
-        )
+        kernel, more = self._kernel_of(heads)
 
         def attend(layer: int, qkv: Tensor, out: Tensor, *, turns: Tensor | None = None) -> None:
             kernel(
@@ -140,6 +139,39 @@ class _Step:
                 norms=None if norms is None else norms[layer],
                 eps=eps,
                 are_positions_new=turns is not None,
+                **more,
             )
 
         return attend
+
+    def _kernel_of(self, heads: int) -> tuple[DecodeAttention | LevelAttention, dict[str, Tensor]]:
+        """The launch for so many query heads, and what it is given beside the step's rows."""
+        cache, bucket = self._backend.cache, self._rows.bucket
+        layout = cache.layout
+        sizes: dict[str, Any] = {
+            "batch": bucket,
+            "heads": heads,
+            "kv_heads": layout.kv_heads,
+            "head_dim": layout.head_dim,
+            "page_size": layout.page_size,
+            "chained": True,
+            "device": torch.device(cache.device),
+        }
+        cut = cut_of(batch=bucket, kv_heads=layout.kv_heads, most_rows=layout.max_rows)
+        if not layout.shared_chunk or bucket < LEAST_BATCH:
+            return DecodeAttention(**sizes | cut), {}
+        members = members_of(heads, layout.kv_heads)
+        level = SharedLevel(cache.tables, self._rows, cache.levels, members=members)
+        mirrored = MirroredLevel(level, cache.device)
+        mirrored.update()
+        self._levels.append(mirrored)
+        kernel = LevelAttention(
+            chunk=layout.shared_chunk,
+            most_chunks=most_chunks(layout),
+            **sizes | levels_cut_of(cut),
+        )
+        return kernel, {
+            "chunks": mirrored.chunks,
+            "task_count": mirrored.task_count,
+            "tasks": mirrored.tasks,
+        }

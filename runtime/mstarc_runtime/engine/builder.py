@@ -4,7 +4,7 @@
 left when `build` is through. Weights are loaded here, so this is where start-up takes its time.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -32,6 +32,7 @@ from mstarc_runtime.engine.stateless import StatelessEngine
 from mstarc_runtime.engine.storage import Collector, Register, RowList, Values
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.layout import CacheLayout
+from mstarc_runtime.kvcache.levels import Cascade, chunk_of
 from mstarc_runtime.layers.shard import Shard
 from mstarc_runtime.plan_api import ContextArray, Loop, Policy, Sampler, Signature, Weights
 from mstarc_runtime.streaming.counts import LazyCounts
@@ -61,6 +62,9 @@ class RankSettings:
     dtype: torch.dtype
     captured: bool
     streams: Mapping[str, int]
+    cascade: Cascade = "off"
+    # Nodes whose requests may hold rows of prompts in the same pages.
+    sharing: Collection[str] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,6 +141,7 @@ class RankBuilder:
         shard = self._groups.shard(group, tp, sp)
         module = self._module(name, impl, weights, shard)
         held = shard.kv_heads(heads)
+        most_rows = min(settings.max_rows, pages * page_tokens)
         layout = CacheLayout(
             layers=layers,
             kv_heads=held[1] - held[0],
@@ -144,9 +149,10 @@ class RankBuilder:
             pages=pages,
             page_size=page_tokens,
             slots=settings.slots,
-            max_rows=min(settings.max_rows, pages * page_tokens),
+            max_rows=most_rows,
             contexts=context_names(contexts, arrays),
             cross=cross,
+            shared_chunk=self._shared_chunk(name, most_rows, page_tokens),
         )
         cache = KVCache(layout, dtype=settings.dtype, device=settings.device)
         vocab: int = getattr(module, "vocab_size", 0) or getattr(module, "vocabulary", 1)
@@ -207,6 +213,12 @@ class RankBuilder:
         if self._serves(group):
             return {}
         return results_of(name, signatures, computed=self._settings.dtype, packs=packs)
+
+    def _shared_chunk(self, name: str, most_rows: int, page_tokens: int) -> int:
+        """Rows of a chunk of prompts that steps attend together."""
+        if name not in self._settings.sharing:
+            return 0
+        return chunk_of(most_rows, page_tokens, self._settings.cascade)
 
     def _graphs(self, group: tuple[int, ...]) -> OpGraphs | None:
         """Graphs of a node's calls, where regions are captured too. Parts of a node have none: they

@@ -6,6 +6,7 @@ so: it is slower, and nothing else changes.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -23,8 +24,8 @@ class DeviceChoices:
     said: str
 
 
-def choices_on(device: torch.device) -> DeviceChoices:
-    """The usual for a device."""
+def choices_on(device: torch.device, *, levels: bool = True) -> DeviceChoices:
+    """The usual for a device. `levels`: whether prompts' shared pages are read once by a call."""
     if device.type != "cuda":
         return DeviceChoices(
             executor=EagerExecutor(), attention=reference_attention, said="attention: plain torch"
@@ -42,7 +43,7 @@ def choices_on(device: torch.device) -> DeviceChoices:
     else:
         from mstarc_runtime.attention.flashinfer import FlashInferAttention
 
-        others = FlashInferAttention
+        others = partial(FlashInferAttention, levels=levels)
         said = "attention: own kernel for steps, FlashInfer for prompts"
     return DeviceChoices(
         executor=CudaGraphExecutor(),

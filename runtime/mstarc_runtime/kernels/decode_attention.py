@@ -18,7 +18,7 @@ from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 
 
 @triton.jit
-def _turned(at, cosine, sine, mask, norm, eps, H: tl.constexpr, NORMED: tl.constexpr):
+def turned(at, cosine, sine, mask, norm, eps, H: tl.constexpr, NORMED: tl.constexpr):
     """Both halves of heads at pointers `at` [R, H], turned, as the cache keeps them."""
     first = tl.load(at, mask=mask, other=0.0).to(tl.float32)
     second = tl.load(at + H, mask=mask, other=0.0).to(tl.float32)
@@ -34,7 +34,7 @@ def _turned(at, cosine, sine, mask, norm, eps, H: tl.constexpr, NORMED: tl.const
 
 
 @triton.jit
-def _rows(
+def rows_of(
     keys, values, pages, start, last, shift,
     PAGE: tl.constexpr, ROW: tl.constexpr, H: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
@@ -52,7 +52,7 @@ def _rows(
 
 
 @triton.jit
-def _attended(
+def attended_rows(
     q_low, q_high, k_low, k_high, v, start, last, scale, best, total, seen, ROWS: tl.constexpr
 ):
     """(greatest score, weights' sum, weighted values) with these rows as well."""
@@ -111,6 +111,86 @@ def _join(
 
 
 @triton.jit
+def attended_part(
+    qkv, cosines, sines, positions, lengths, pages, keys, values, q_norm, k_norm,
+    page_stride, scale, eps, request, head, part, begin,
+    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr,
+    PARTS: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr, NORMED: tl.constexpr,
+    LATE: tl.constexpr, CHAINED: tl.constexpr,
+):  # fmt: skip
+    """What `attended_rows` gives of a request's rows from `begin` on that fall to `part`, for the
+    queries of a key-value head. The last part has the new row, and writes it."""
+    GROUP: tl.constexpr = HEADS // KV_HEADS
+    H: tl.constexpr = D // 2
+    Q: tl.constexpr = 16
+    # The stride between a row's heads is D, between rows of a page KV_HEADS * D.
+    ROW: tl.constexpr = KV_HEADS * D
+    length = tl.load(lengths + request)
+    half = tl.arange(0, H)
+    whole = tl.arange(0, D)
+    queries = tl.arange(0, Q)
+    if not LATE:
+        position = tl.load(positions + request)
+    row_at = qkv + request * (HEADS + 2 * KV_HEADS) * D
+    q_at = row_at + (head * GROUP + queries)[:, None] * D + half[None, :]
+    # The new row is the last of `length`; it is attended from the registers of the last part.
+    old = length - 1
+    share = tl.cdiv(tl.cdiv(tl.maximum(old - begin, 0), ROWS), PARTS) * ROWS
+    first = begin + part * share
+    last = tl.minimum(first + share, old)
+    # Rows of earlier steps: the first of them are fetched while the previous kernel ends.
+    base = pages + request * page_stride
+    k_low, k_high, v = rows_of(keys, values, base, first, last, head * D, PAGE, ROW, H, ROWS)
+    if not LATE:
+        cosine = tl.load(cosines + position * H + half)[None, :]
+        sine = tl.load(sines + position * H + half)[None, :]
+    wait_for_previous(CHAINED)
+    if LATE:
+        # A kernel of this step has computed where the row stands.
+        position = tl.load(positions + request)
+        cosine = tl.load(cosines + position * H + half)[None, :]
+        sine = tl.load(sines + position * H + half)[None, :]
+    q_low, q_high = turned(q_at, cosine, sine, (queries < GROUP)[:, None], q_norm, eps, H, NORMED)
+    best = tl.full((Q,), float("-inf"), dtype=tl.float32)
+    total = tl.zeros((Q,), dtype=tl.float32)
+    seen = tl.zeros((Q, D), dtype=tl.float32)
+    if first < last:
+        best, total, seen = attended_rows(
+            q_low, q_high, k_low, k_high, v, first, last, scale, best, total, seen, ROWS
+        )
+    for start in tl.range(first + ROWS, last, ROWS, num_stages=STAGES):
+        k_low, k_high, v = rows_of(keys, values, base, start, last, head * D, PAGE, ROW, H, ROWS)
+        best, total, seen = attended_rows(
+            q_low, q_high, k_low, k_high, v, start, last, scale, best, total, seen, ROWS
+        )
+    if part == PARTS - 1:
+        page = tl.load(pages + request * page_stride + old // PAGE)
+        at = (page.to(tl.int64) * PAGE + old % PAGE) * ROW + head * D
+        k_at = row_at + (HEADS + head) * D
+        new_low, new_high = turned(
+            k_at + half[None, :], cosine, sine, (half < H)[None, :], k_norm, eps, H, NORMED
+        )
+        new_v = tl.load(row_at + (HEADS + KV_HEADS + head) * D + whole)
+        tl.store(keys + at + half[None, :], new_low)
+        tl.store(keys + at + H + half[None, :], new_high)
+        tl.store(values + at + whole, new_v)
+        score = tl.sum(
+            q_low.to(tl.float32) * new_low.to(tl.float32)
+            + q_high.to(tl.float32) * new_high.to(tl.float32),
+            axis=1,
+        )
+        score *= scale
+        above = tl.maximum(best, score)
+        weight = tl.exp(score - above)
+        fade = tl.exp(best - above)
+        total = total * fade + weight
+        seen = seen * fade[:, None] + weight[:, None] * new_v.to(tl.float32)[None, :]
+        best = above
+
+    return best, total, seen
+
+
+@triton.jit
 def attend_rows(
     qkv,
     cosines,
@@ -144,73 +224,15 @@ def attend_rows(
     head = tl.program_id(1)
     part = tl.program_id(2)
     GROUP: tl.constexpr = HEADS // KV_HEADS
-    H: tl.constexpr = D // 2
     Q: tl.constexpr = 16
-    # The stride between a row's heads is D, between rows of a page KV_HEADS * D.
-    ROW: tl.constexpr = KV_HEADS * D
     allow_next(CHAINED)
-    length = tl.load(lengths + request)
-    half = tl.arange(0, H)
-    whole = tl.arange(0, D)
+    best, total, seen = attended_part(
+        qkv, cosines, sines, positions, lengths, pages, keys, values, q_norm, k_norm,
+        page_stride, scale, eps, request, head, part, 0,
+        HEADS, KV_HEADS, D, PAGE, PARTS, ROWS, STAGES, NORMED, LATE, CHAINED,
+    )  # fmt: skip
     queries = tl.arange(0, Q)
-    if not LATE:
-        position = tl.load(positions + request)
-    row_at = qkv + request * (HEADS + 2 * KV_HEADS) * D
-    q_at = row_at + (head * GROUP + queries)[:, None] * D + half[None, :]
-    # The new row is the last of `length`; it is attended from the registers of the last part.
-    old = length - 1
-    share = tl.cdiv(tl.cdiv(old, ROWS), PARTS) * ROWS
-    first = part * share
-    last = tl.minimum(first + share, old)
-    # Rows of earlier steps: the first of them are fetched while the previous kernel ends.
-    base = pages + request * page_stride
-    k_low, k_high, v = _rows(keys, values, base, first, last, head * D, PAGE, ROW, H, ROWS)
-    if not LATE:
-        cosine = tl.load(cosines + position * H + half)[None, :]
-        sine = tl.load(sines + position * H + half)[None, :]
-    wait_for_previous(CHAINED)
-    if LATE:
-        # A kernel of this step has computed where the row stands.
-        position = tl.load(positions + request)
-        cosine = tl.load(cosines + position * H + half)[None, :]
-        sine = tl.load(sines + position * H + half)[None, :]
-    q_low, q_high = _turned(q_at, cosine, sine, (queries < GROUP)[:, None], q_norm, eps, H, NORMED)
-    best = tl.full((Q,), float("-inf"), dtype=tl.float32)
-    total = tl.zeros((Q,), dtype=tl.float32)
-    seen = tl.zeros((Q, D), dtype=tl.float32)
-    if first < last:
-        best, total, seen = _attended(
-            q_low, q_high, k_low, k_high, v, first, last, scale, best, total, seen, ROWS
-        )
-    for start in tl.range(first + ROWS, last, ROWS, num_stages=STAGES):
-        k_low, k_high, v = _rows(keys, values, base, start, last, head * D, PAGE, ROW, H, ROWS)
-        best, total, seen = _attended(
-            q_low, q_high, k_low, k_high, v, start, last, scale, best, total, seen, ROWS
-        )
-    if part == PARTS - 1:
-        page = tl.load(pages + request * page_stride + old // PAGE)
-        at = (page.to(tl.int64) * PAGE + old % PAGE) * ROW + head * D
-        k_at = row_at + (HEADS + head) * D
-        new_low, new_high = _turned(
-            k_at + half[None, :], cosine, sine, (half < H)[None, :], k_norm, eps, H, NORMED
-        )
-        new_v = tl.load(row_at + (HEADS + KV_HEADS + head) * D + whole)
-        tl.store(keys + at + half[None, :], new_low)
-        tl.store(keys + at + H + half[None, :], new_high)
-        tl.store(values + at + whole, new_v)
-        score = tl.sum(
-            q_low.to(tl.float32) * new_low.to(tl.float32)
-            + q_high.to(tl.float32) * new_high.to(tl.float32),
-            axis=1,
-        )
-        score *= scale
-        above = tl.maximum(best, score)
-        weight = tl.exp(score - above)
-        fade = tl.exp(best - above)
-        total = total * fade + weight
-        seen = seen * fade[:, None] + weight[:, None] * new_v.to(tl.float32)[None, :]
-        best = above
-
+    whole = tl.arange(0, D)
     is_query = queries < GROUP
     to = (request * HEADS + head * GROUP + queries)[:, None] * D + whole[None, :]
     if PARTS == 1:

@@ -11,6 +11,7 @@ table there.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +28,21 @@ LEAST_CONTEXT = 16_384
 blocks that might have tasks cost every step a little, and short prompts come out of the cache."""
 
 
-def chunk_of(max_rows: int, page_size: int) -> int:
-    """Rows of a chunk of contexts of up to `max_rows`; 0 where pages do not divide one.
+Cascade = Literal["auto", "on", "off"]
+CASCADES: tuple[Cascade, ...] = ("auto", "on", "off")
 
-    >>> chunk_of(16_384, 16), chunk_of(131_072, 16), chunk_of(2048, 48)
+
+def chunk_of(max_rows: int, page_size: int, cascade: Cascade) -> int:
+    """Rows of a chunk of contexts of up to `max_rows`; 0 where steps attend none, or where pages
+    do not divide one.
+
+    >>> chunk_of(16_384, 16, "auto"), chunk_of(131_072, 16, "auto"), chunk_of(8192, 16, "auto")
     (512, 4096, 0)
+    >>> chunk_of(8192, 16, "on"), chunk_of(8192, 48, "on"), chunk_of(16_384, 16, "off")
+    (512, 0, 0)
     """
+    if cascade == "off" or (cascade == "auto" and max_rows < LEAST_CONTEXT):
+        return 0
     chunk = _LEAST_CHUNK
     while chunk * _MOST_CHUNKS < max_rows:
         chunk *= 2
@@ -77,11 +87,20 @@ class SharedLevel:
         )
         self.version = 0
         self._tables, self._rows, self._counts = tables, rows, counts
+        self._pages_version = -1
         self._held = np.zeros((0, 0), dtype=np.int32)
         self._attended = self._read = 0
 
     def update(self) -> None:
         """Brings it up to what `StepRows.prepare` has set."""
+        rows = self._rows
+        if self._pages_version != rows.pages_version:
+            self._pages_version = rows.pages_version
+            self._list()
+        self._counts.attended_rows += self._attended
+        self._counts.read_rows += self._read
+
+    def _list(self) -> None:
         rows = self._rows
         chunks = self._tables.prompts[rows.keys] // self.chunk
         most = int(chunks.max())
@@ -95,8 +114,6 @@ class SharedLevel:
             self.chunks[: rows.batch] = chunks
             self._list_tasks(held, most)
             self.version += 1
-        self._counts.attended_rows += self._attended
-        self._counts.read_rows += self._read
 
     def _list_tasks(self, held: NDArray[np.int32], most: int) -> None:
         count = distinct = 0
@@ -125,9 +142,7 @@ def most_chunks(layout: CacheLayout) -> int:
     return layout.max_rows // layout.shared_chunk
 
 
-def common_pages(
-    lists: list[NDArray[np.int32]], written: NDArray[np.int64], page_size: int
-) -> int:
+def common_pages(lists: list[NDArray[np.int32]], written: NDArray[np.int64], page_size: int) -> int:
     """With how many full pages all of several requests' `lists` begin, of whose rows `written`
     i64[B] were there before."""
     shortest = int(written.min()) // page_size

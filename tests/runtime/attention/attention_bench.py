@@ -47,6 +47,7 @@ class Bench:
         contexts: tuple[str, ...] = ("main",),
         cross: Mapping[str, int] | None = None,
         max_rows: int = 96,
+        shared_chunk: int = 0,
     ) -> None:
         if setting.device == "cuda" and not torch.cuda.is_available():
             pytest.skip("no CUDA device")
@@ -62,6 +63,7 @@ class Bench:
             max_rows=max_rows,
             contexts=contexts,
             cross=cross or {},
+            shared_chunk=shared_chunk,
         )
         self.cache = KVCache(layout, dtype=setting.dtype, device=self.device)
         self.poison()
@@ -75,6 +77,8 @@ class Bench:
             from mstarc_runtime.attention.flashinfer import FlashInferAttention
 
             return FlashInferAttention(self.cache)
+        if self.setting.backend == "levels":
+            return TorchAttention(self.cache, row_by_row=False, levels=True)
         return TorchAttention(self.cache, row_by_row=self.setting.backend == "row-by-row")
 
     def poison(self) -> None:
@@ -181,6 +185,13 @@ class Bench:
         self.cache.fork(slot, source, target)
         for layer in range(LAYERS):
             self.rows[slot, target, layer] = list(self.rows[slot, source, layer])
+
+    def adopt(self, slot: int, source: int, rows: int) -> None:
+        """Lets a slot begin with full pages of another one, as prompts that are shared do."""
+        pages = self.cache.tables.table[source, : rows // self.setting.page_size].copy()
+        self.cache.tables.adopt(slot, pages)
+        for layer in range(LAYERS):
+            self.rows[slot, "main", layer] = list(self.rows[source, "main", layer][:rows])
 
     def release(self, slot: int) -> None:
         self.cache.release_slot(slot)
