@@ -95,6 +95,7 @@ def now_of(worker: "Worker") -> dict[str, Any]:
     """What a rank has done so far and where its requests are, for whoever watches."""
     moves = worker.preempter.moves
     prompts = worker.stepper.prompts.counts().values()
+    levels = [engine.cache.levels for engine in worker.parts.kv.values()]
     return {
         # What Python's allocator has given away: it goes up for ever only where something is kept.
         "blocks": sys.getallocatedblocks(),
@@ -114,6 +115,8 @@ def now_of(worker: "Worker") -> dict[str, Any]:
             "kv_evictions": sum(counts.given_up for counts in prompts),
             "prompt_rows": sum(counts.asked_rows for counts in prompts),
             "prompt_rows_shared": sum(counts.found_rows for counts in prompts),
+            "rows_attended_together": sum(counts.attended_rows for counts in levels),
+            "rows_read_together": sum(counts.read_rows for counts in levels),
         },
     }
 

@@ -163,6 +163,8 @@ _COUNTS: Mapping[str, str] = {
     "kv_evictions": "Kept beginnings of prompts that were given up for their pages",
     "prompt_rows": "Rows of prompts that may share pages",
     "prompt_rows_shared": "Of these, rows that another request had read already",
+    "rows_attended_together": "Rows of prompts, a layer, that requests of a call attended together",
+    "rows_read_together": "Of these, rows that were read, once for several requests",
 }
 
 
