@@ -52,11 +52,18 @@ class PaddedPrompts:
         return cls(counts=counts, bucket=bucket, each=each, at=at)
 
     def takes(self, arguments: Sequence[Any]) -> bool:
-        """Whether all that an op takes are rows."""
-        return all(isinstance(a, Tensor) and a.shape[0] == len(self.at) for a in arguments)
+        """Whether all that an op takes are rows, or a value of each request, and which is clear."""
+        rows, requests = len(self.at), self.counts.size
+        if rows == requests and len(arguments) > 1:
+            return False
+        return all(isinstance(a, Tensor) and a.shape[0] in (rows, requests) for a in arguments)
 
     def padded(self, rows: Tensor) -> Tensor:
-        """[bucket * each, …]: the rows among zeros."""
+        """[bucket * each, …]: the rows among zeros; or [bucket, …] of a value of each request."""
+        if rows.shape[0] != len(self.at):
+            whole = rows.new_zeros((self.bucket, *rows.shape[1:]))
+            whole[: self.counts.size] = rows
+            return whole
         whole = rows.new_zeros((self.bucket * self.each, *rows.shape[1:]))
         return whole.index_copy_(0, self.at, rows)
 

@@ -35,11 +35,21 @@ class StatelessEngine:
         if op in self._results:
             method = self._results[op].checked(method)
         graphs = self.graphs if op in getattr(self.module, "by_shape", ()) else None
+        plain: Callable[..., Any] = getattr(self.module, op)
+        fit = getattr(self.module, f"fit_{op}", None)
 
         def call(batch: StepBatch, *arguments: Tensor) -> Any:
             made = StatelessContext(batch=batch.bucket, device=batch.device, old=batch.old)
             if graphs is None or batch.step.region is not None:
                 return method(made, *arguments)
+            if fit is not None:
+                # Its own shape is one of many: it is run in one of a few.
+                fitted = fit(made, *arguments)
+                key = (fitted.context.batch, fitted.context.old)
+                whole = partial(plain, fitted.context)
+                return fitted.cut(
+                    graphs.run(op, key, fitted.arguments, lambda: whole, comes_again=True)
+                )
             key = (batch.bucket, batch.old)
             return graphs.run(op, key, arguments, lambda: partial(method, made))
 

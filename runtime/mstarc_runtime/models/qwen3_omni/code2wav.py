@@ -13,22 +13,28 @@ On a GPU the convolutions are a chain of our own kernels (`kernels.vocoder_stack
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parameter import Parameter
 
-from mstarc_runtime.engine.context import ChunkContext
+from mstarc_runtime.engine.context import ChunkContext, StatelessContext
 from mstarc_runtime.layers.config import require_value, required
 from mstarc_runtime.layers.rope import Rope, RopeSettings
 
 _TINY = 1e-9
+# Old frames of a call that is fitted, unless there are fewer than the convolutions hear.
+_LEAST_OLD = 16
 
 
 class Code2Wav(nn.Module):
     """Config: `code2wav_config`. Names of weights are the checkpoint's."""
+
+    by_shape = frozenset({"decode"})
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
@@ -58,6 +64,8 @@ class Code2Wav(nn.Module):
             ]
         )
         self._stack: Any = None
+        # The most new frames that a call had.
+        self._most_new = 0
 
     @classmethod
     def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
@@ -69,19 +77,45 @@ class Code2Wav(nn.Module):
     def weight_map(self) -> Mapping[str, str]:
         return {name: name for name, _ in self.named_parameters()}
 
-    def decode(self, ctx: ChunkContext, frames: Tensor) -> Tensor:
+    def decode(self, ctx: ChunkContext, frames: Tensor, missing: Tensor | None = None) -> Tensor:
         """f32[B, N] in -1 .. 1 of codes i64[B, F, groups], of which `ctx.old` frames were decoded.
 
-        N is 1920 for each new frame, and 555 less if there is no old one.
+        N is 1920 for each new frame, and 555 less if there is no old one. The first `missing`
+        i64[B] of the old frames are none: nobody hears them.
         """
         old, count = ctx.old, frames.shape[1]
         assert old < count, "a chunk has something new"
         wanted = self.samples_per_frame * (count - old)
         starts = torch.arange(self.groups, device=frames.device) * self.code_count
         embedded = self.code_embedding(frames + starts).mean(2)
-        rows = self.pre_transformer(embedded, self.frames_for(wanted))
+        rows = self.pre_transformer(embedded, self.frames_for(wanted), missing)
         samples = self._convolved(rows, wanted)
         return samples if old == 0 else samples[:, -wanted:]
+
+    def fit_decode(self, ctx: ChunkContext, frames: Tensor) -> "FittedDecode":
+        """The same call in one of a few shapes: more old frames in front, which are missing, more
+        new ones behind, and more requests."""
+        batch, count = frames.shape[:2]
+        old, new = ctx.old, count - ctx.old
+        self._most_new = max(self._most_new, new)
+        made = new if new == self._most_new else min(_power_above(new), self._most_new)
+        heard = self.frames_for(self.samples_per_frame * made) - made
+        whole = heard + self.pre_transformer.reach
+        held = old
+        if old >= heard:
+            # What is further back than the attention looks is left out.
+            frames, old = frames[:, max(0, old - whole) :], min(old, whole)
+            held = min(max(_LEAST_OLD, _power_above(old), heard), whole)
+        bucket = _power_above(batch)
+        fitted = frames.new_zeros((bucket, held + made, self.groups))
+        fitted[:batch, held - old : held + new] = frames
+        missing = torch.full((bucket,), held - old, device=frames.device)
+        return FittedDecode(
+            context=StatelessContext(batch=bucket, device=frames.device, old=held),
+            arguments=(fitted, missing),
+            batch=batch,
+            left_out=self.samples_per_frame * (made - new),
+        )
 
     def frames_for(self, samples: int) -> int:
         """How many of the last frames the convolutions hear for as many of the last samples."""
@@ -128,6 +162,24 @@ class Code2Wav(nn.Module):
         return samples
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedDecode:
+    """A call of `decode` in another shape, and what of its samples is meant."""
+
+    context: StatelessContext
+    arguments: tuple[Tensor, Tensor]
+    batch: int
+    left_out: int
+
+    def cut(self, samples: Tensor) -> Tensor:
+        """The samples of the call that was fitted."""
+        return samples[: self.batch, : samples.shape[1] - self.left_out]
+
+
+def _power_above(count: int) -> int:
+    return 1 << (count - 1).bit_length()
+
+
 class _Transformer(nn.Module):
     """Layers of attention over the last `sliding_window` frames, the present one included."""
 
@@ -143,19 +195,28 @@ class _Transformer(nn.Module):
         )
         self.norm = nn.RMSNorm(width, eps=float(config.get("rms_norm_eps", 1e-5)))
 
-    def forward(self, x: Tensor, wanted: int) -> Tensor:
-        """The last `wanted` rows, or all if there are fewer."""
+    @property
+    def reach(self) -> int:
+        """How many rows back all layers together look."""
+        return len(self.layers) * (self.window - 1)
+
+    def forward(self, x: Tensor, wanted: int, missing: Tensor | None = None) -> Tensor:
+        """The last `wanted` rows, or all if there are fewer; the first `missing` of x are none."""
         count = x.shape[1]
         places = torch.arange(count, device=x.device)
         behind = places[:, None] - places[None]
         mask = (behind >= 0) & (behind < self.window)
+        if missing is not None:
+            # A row that is none hears itself, so that it is a number.
+            is_there = (places >= missing[:, None])[:, None, None] | (behind == 0)
+            mask = mask & is_there
         cosine, sine = self.rope.angles(places)
         for number, layer in enumerate(self.layers, 1):
             # What the layers above it hear of it.
             made = min(x.shape[1], wanted + (len(self.layers) - number) * (self.window - 1))
             heard = x.shape[1]
             angles = cosine[-heard:], sine[-heard:]
-            x = layer(x, made, self.rope, angles, mask[-made:, -heard:])
+            x = layer(x, made, self.rope, angles, mask[..., -made:, -heard:])
         normed: Tensor = self.norm(x)
         return normed
 
@@ -204,13 +265,15 @@ class _Attention(nn.Module):
             )
         )
         of_made = angles[0][-made:], angles[1][-made:]
-        attended = functional.scaled_dot_product_attention(
-            rope.turn(q, of_made).transpose(1, 2),
-            rope.turn(k, angles).transpose(1, 2),
-            v.transpose(1, 2),
-            attn_mask=mask,
-            enable_gqa=q.shape[2] != k.shape[2],
-        )
+        # The library that torch prefers compiles kernels for each shape, in a tenth of a second.
+        with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
+            attended = functional.scaled_dot_product_attention(
+                rope.turn(q, of_made).transpose(1, 2),
+                rope.turn(k, angles).transpose(1, 2),
+                v.transpose(1, 2),
+                attn_mask=mask,
+                enable_gqa=q.shape[2] != k.shape[2],
+            )
         given: Tensor = self.o_proj(attended.transpose(1, 2).flatten(2))
         return given
 

@@ -40,6 +40,8 @@ class Talker(nn.Module):
     """Config: `talker_config`, and the ids `tts_pad_token_id` and `tts_bos_token_id`, whose rows
     of the Thinker's embedding it has a copy of."""
 
+    by_shape = frozenset({"prefill"})
+
     def __init__(
         self,
         config: Config,

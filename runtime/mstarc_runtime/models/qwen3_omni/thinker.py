@@ -21,6 +21,8 @@ class Thinker(nn.Module):
     """Config: `thinker_config.text_config`, and `talker_config.accept_hidden_layer`, the layer
     whose rows the Talker hears."""
 
+    by_shape = frozenset({"text", "audio"})
+
     def __init__(
         self,
         config: Config,
