@@ -93,7 +93,6 @@ class Heard:
     first: float = 0.0
     ended: float = 0.0
     tokens: int = 0
-    values: dict[str, Any] = field(default_factory=dict)
 
     def _came(self) -> None:
         self.first = self.first or time.perf_counter()
@@ -109,8 +108,7 @@ class Heard:
         self._came()
 
     def value(self, output: str, value: Any) -> None:
-        self._came()
-        self.values[output] = value
+        self._came()  # and is not kept, so that its memory serves the next request
 
     def finished(self) -> None:
         self.ended = time.perf_counter()

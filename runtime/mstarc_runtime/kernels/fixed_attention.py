@@ -161,7 +161,8 @@ class AttendCut:
         """For `queries` of one key-value head and request; `blocks_of_64` is how many blocks of 64
         queries there are in all."""
         rows = 64 if queries > 32 else max(16, triton.next_power_of_2(queries))
-        share = max(1, _BLOCKS // blocks_of_64)
+        # Of wide heads a multiprocessor has room for one block.
+        share = max(1, _BLOCKS // (blocks_of_64 if head_dim <= 128 else 2 * blocks_of_64))
         if head_dim <= 128:
             return cls(rows=rows, columns=64, parts=min(8, share), warps=4, stages=3)
         if share > 8:

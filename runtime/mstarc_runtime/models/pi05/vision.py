@@ -69,13 +69,8 @@ class _Layer(nn.Module):
 
         split = precision == "bf16x6"
         x, rows = tower_rows.added_normed(x, more, *_of(self.norm1), eps=_EPS, split=split)
-        inside = "tf32x3" if split else "tf32"
         rows = tower_rows.attend(
-            self._times(self.qkv, rows),
-            images=images,
-            heads=self._heads,
-            precision=inside,
-            split=split,
+            self._times(self.qkv, rows), images=images, heads=self._heads, split=split
         )
         more = self._times(self.out, rows)
         x, rows = tower_rows.added_normed(x, more, *_of(self.norm2), eps=_EPS, split=split)
