@@ -32,8 +32,8 @@ LOGITS = tl.constexpr(3)
 
 
 _ASKED_BYTES = 64 << 10
-"""What a block of a few rows asks for of its weights before it waits: all blocks' must fit into the
-cache."""
+_ASKED_IN_ALL = 24 << 20
+"""What a block asks for of its weights before it waits, and all blocks: the cache holds twice that."""
 
 
 @triton.jit
@@ -62,6 +62,7 @@ def one_row(
     K: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    ASKED: tl.constexpr,
     PARTS: tl.constexpr,
     KIND: tl.constexpr,
     NORMED: tl.constexpr,
@@ -78,6 +79,13 @@ def one_row(
     a = tl.load(pointers, eviction_policy="evict_first")
     if KIND == GATE:
         b = tl.load(pointers + half, eviction_policy="evict_first")
+    if ASKED > COLUMNS:
+        line = tl.arange(0, COLUMNS // 64) * 64
+        lines = weight + read[:, None].to(tl.int64) * K + line[None, :]
+        for first in tl.static_range(COLUMNS, ASKED, COLUMNS):
+            ask_for(lines + first, CHAINED)
+            if KIND == GATE:
+                ask_for(lines + half + first, CHAINED)
     wait_for_previous(CHAINED)
     # What is needed behind the loop is asked for before it: its way is as long as the loop's last.
     if NORMED:
@@ -262,8 +270,10 @@ class Product:
         self.tiles = triton.cdiv(self.count, shape.rows)
         assert self.inner % (shape.split * shape.columns) == 0, (self.inner, shape)
         self.width = max(16, triton.next_power_of_2(batch))
-        span, passes = self.inner // shape.split, _ASKED_BYTES // (2 * shape.rows * shape.columns)
-        self.asked = min(span, passes * shape.columns) if shape.columns >= 64 else 0
+        blocks = self.tiles * shape.split * (2 if kind == GATE else 1)
+        most = min(_ASKED_BYTES, _ASKED_IN_ALL // blocks) // (2 * shape.rows * shape.columns)
+        span = self.inner // shape.split
+        self.asked = min(span, most * shape.columns) if shape.columns >= 64 else 0
         device = weight.device
         size = self.tiles * shape.split * self.width * shape.rows if shape.split > 1 else 1
         self.partial = torch.empty(
@@ -290,6 +300,7 @@ class Product:
             "K": self.inner,
             "ROWS": shape.rows,
             "COLUMNS": shape.columns,
+            "ASKED": self.asked,
             "PARTS": triton.next_power_of_2(parts),
             "KIND": self.kind.value,
             "NORMED": normed,
@@ -319,7 +330,6 @@ class Product:
             B=self.batch,
             WIDTH=self.width,
             SPLIT=shape.split,
-            ASKED=self.asked,
             STAGES=shape.stages,
             **constants,
         )
