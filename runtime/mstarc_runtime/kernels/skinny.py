@@ -33,7 +33,7 @@ LOGITS = tl.constexpr(3)
 
 _ASKED_BYTES = 64 << 10
 _ASKED_IN_ALL = 24 << 20
-"""What a block asks for of its weights before it waits, and all blocks: the cache holds twice that."""
+"""What one block and all ask for of their weights before they wait: the cache holds twice that."""
 
 
 @triton.jit
