@@ -1,8 +1,19 @@
 """A picture as a drawing: machines below one another, their states from left to right."""
 
+import re
 from xml.sax.saxutils import escape, quoteattr
 
-from mstarc.show.layout import LETTER, NOTE, PAD, STATE_GAP, TITLE, Placed, every, label, placed
+from mstarc.show.layout import (
+    LETTER,
+    NOTE,
+    PAD,
+    SIDE_BY_SIDE,
+    TITLE,
+    Placed,
+    every,
+    label,
+    placed,
+)
 from mstarc.show.picture import Picture
 
 MARGIN = 28.0
@@ -11,36 +22,83 @@ MACHINE_GAP = 46.0
 LANE = 20.0
 LINE = 16.0
 
-_STYLE = """
-:root { --ground: #fbfbfd; --panel: #fff; --line: #cbd5e1; --text: #0f172a; --soft: #64748b;
-  --kv: #e0e7ff; --kv-line: #6366f1; --pure: #ccfbf1; --pure-line: #14b8a6; --host: #fef3c7;
-  --host-line: #d97706; --stream: #db2777; --stream-fill: #fce7f3; --out: #15803d;
-  --out-fill: #dcfce7; --frame: #f1f5f9; }
-@media (prefers-color-scheme: dark) { :root { --ground: #0b1020; --panel: #131a2e; --line: #334155;
-  --text: #e2e8f0; --soft: #94a3b8; --kv: #272a63; --kv-line: #818cf8; --pure: #123f3b;
-  --pure-line: #2dd4bf; --host: #45320b; --host-line: #fbbf24; --stream: #f472b6;
-  --stream-fill: #4a1432; --out: #4ade80; --out-fill: #12361f; --frame: #1a2340; } }
-text { font: 12px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace;
-  fill: var(--text); }
-.ground { fill: var(--ground); } .title { font: 600 18px system-ui, sans-serif; }
-.note, .aside { fill: var(--soft); font-size: 11px; }
-.name { font-weight: 600; }
-rect { stroke: var(--line); fill: var(--panel); }
-.machine { fill: var(--frame); } .state { fill: var(--panel); }
-.run, .walk { fill: var(--frame); } .loop, .each, .for { fill: none; stroke-dasharray: 5 4;
-  stroke: var(--soft); } .parallel, .when, .match, .branch { fill: none; }
-.kv_cache { fill: var(--kv); stroke: var(--kv-line); }
-.stateless { fill: var(--pure); stroke: var(--pure-line); }
-.host { fill: var(--host); stroke: var(--host-line); }
-.send, .pull, .mark { fill: var(--stream-fill); stroke: var(--stream); }
-.emit { fill: var(--out-fill); stroke: var(--out); }
+# Written out for light and for dark: programs that make pictures of files know no variables.
+_LIGHT = {
+    "ground": "#fbfbfd",
+    "panel": "#fff",
+    "line": "#cbd5e1",
+    "text": "#0f172a",
+    "soft": "#64748b",
+    "kv": "#e0e7ff",
+    "kv-line": "#6366f1",
+    "pure": "#ccfbf1",
+    "pure-line": "#14b8a6",
+    "host": "#fef3c7",
+    "host-line": "#d97706",
+    "stream": "#db2777",
+    "stream-fill": "#fce7f3",
+    "out": "#15803d",
+    "out-fill": "#dcfce7",
+    "frame": "#f1f5f9",
+}
+_DARK = {
+    "ground": "#0b1020",
+    "panel": "#131a2e",
+    "line": "#334155",
+    "text": "#e2e8f0",
+    "soft": "#94a3b8",
+    "kv": "#272a63",
+    "kv-line": "#818cf8",
+    "pure": "#123f3b",
+    "pure-line": "#2dd4bf",
+    "host": "#45320b",
+    "host-line": "#fbbf24",
+    "stream": "#f472b6",
+    "stream-fill": "#4a1432",
+    "out": "#4ade80",
+    "out-fill": "#12361f",
+    "frame": "#1a2340",
+}
+_SHAPES = """\
+text { font: 12px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+.title { font: 600 18px system-ui, sans-serif; }
+.note, .aside { font-size: 11px; }
+.name, .flowname { font-weight: 600; }
+.loop, .each, .for { stroke-dasharray: 5 4; }
 .set, .context { stroke-dasharray: 2 2; }
-path { fill: none; stroke: var(--soft); stroke-width: 1.5; }
-.flow { stroke: var(--stream); stroke-width: 2; }
-.halo { paint-order: stroke; stroke: var(--ground); stroke-width: 5px; }
-.flowname { fill: var(--stream); font-weight: 600; }
-#arrow path { fill: var(--soft); stroke: none; } #flow path { fill: var(--stream); stroke: none; }
+path { stroke-width: 1.5; }
+.flow { stroke-width: 2; }
+.halo { paint-order: stroke; stroke-width: 5px; }
 """
+_COLOURS = """\
+text { fill: $text; }
+rect { stroke: $line; fill: $panel; }
+.ground { fill: $ground; }
+.note, .aside { fill: $soft; }
+.machine, .run, .walk { fill: $frame; }
+.loop, .each, .for { fill: none; stroke: $soft; }
+.parallel, .when, .match, .branch { fill: none; }
+.kv_cache { fill: $kv; stroke: $kv-line; }
+.stateless { fill: $pure; stroke: $pure-line; }
+.host { fill: $host; stroke: $host-line; }
+.send, .pull, .mark { fill: $stream-fill; stroke: $stream; }
+.emit { fill: $out-fill; stroke: $out; }
+path { fill: none; stroke: $soft; }
+.flow { stroke: $stream; }
+.halo { stroke: $ground; }
+.flowname { fill: $stream; }
+#arrow path { fill: $soft; stroke: none; }
+#flow path { fill: $stream; stroke: none; }
+"""
+
+
+def _style() -> str:
+    dark = "".join(f"  {line}\n" for line in _coloured(_DARK).splitlines())
+    return f"{_SHAPES}{_coloured(_LIGHT)}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
+
+
+def _coloured(colours: dict[str, str]) -> str:
+    return re.sub(r"\$([a-z-]+)", lambda found: colours[found[1]], _COLOURS)
 
 
 def svg(picture: Picture) -> str:
@@ -83,7 +141,7 @@ class _Drawing:
                 f'viewBox="0 0 {width} {height}" role="img" aria-labelledby="title description">',
                 f'<title id="title">{model}{aside}</title>',
                 f'<desc id="description">{escape(self.description())}</desc>',
-                f"<style>{_STYLE}</style>",
+                f"<style>\n{_style()}</style>",
                 "<defs>",
                 *(_arrow(name) for name in ("arrow", "flow")),
                 "</defs>",
@@ -136,20 +194,33 @@ class _Drawing:
                 if name not in states:
                     continue
                 target = states[name]
-                y = machine.y + TITLE + 34 + 16 * number
-                if machine.inner[index + 1 : index + 2] == (target,):
+                y = state.y + 34 + 16 * number
+                if machine.inner[index + 1 : index + 2] == (target,) and target.y == state.y:
                     self.path(f"M{state.right:.0f} {y:.0f} H{target.x - 4:.0f}", "arrow")
                     if condition:
-                        middle = state.right + STATE_GAP / 2
+                        middle = (state.right + target.x) / 2
                         self.curves.append(_text(middle, y - 5, condition, "aside halo", "middle"))
                     continue
-                low = machine.bottom - 5 - 3 * (index % 3)
-                start, end = state.x + state.width / 2, target.x + target.width / 2
-                self.path(
-                    f"M{start:.0f} {state.bottom:.0f} V{low:.0f} H{end:.0f} "
-                    f"V{target.bottom + 3:.0f}",
-                    "arrow",
-                )
+                self.detour(machine, state, target, 3 * (index % 3) + 12 * number, condition)
+
+    def detour(
+        self, machine: Placed, state: Placed, target: Placed, shift: float, condition: str
+    ) -> None:
+        """A transition that does not just lead to the next state: under the row, and up or down."""
+        rows = sorted({one.y for one in machine.inner})
+        low = max(one.bottom for one in machine.inner if one.y == state.y) + 7 + shift
+        start, end = state.x + state.width / 2, target.x + target.width / 2
+        path = f"M{start:.0f} {state.bottom:.0f} V{low:.0f}"
+        if target.y == state.y:
+            path += f" H{end:.0f} V{target.bottom + 3:.0f}"
+        elif rows.index(target.y) == rows.index(state.y) + 1:
+            path += f" H{end:.0f} V{target.y - 4:.0f}"
+        else:
+            side, over = machine.right - 8 - shift, target.y - 12 - shift
+            path += f" H{side:.0f} V{over:.0f} H{end:.0f} V{target.y - 4:.0f}"
+        self.path(path, "arrow")
+        if condition and target.y != state.y:
+            self.curves.append(_text(start + 8, low - 3, condition, "aside halo"))
 
     def streams(self) -> None:
         lane = dict.fromkeys((box.block.name for box in self.boxes), 0)
@@ -159,7 +230,7 @@ class _Drawing:
             if reader is None or machine is None:
                 continue
             senders = [
-                (state, box)
+                (top, state, box)
                 for top in self.boxes
                 for state in top.inner
                 for box in every(state)
@@ -169,16 +240,18 @@ class _Drawing:
             lane[channel.consumer] += 1
             y = machine.y - LANE * (number + 1)
             x = reader.x + reader.width - 22 - 14 * number
-            for state, sender in senders:
+            for top, state, sender in senders:
                 out = state.right + 16 + 6 * number
-                self.path(
-                    f"M{sender.right:.0f} {sender.y + sender.height / 2:.0f} "
-                    f"H{out:.0f} V{y:.0f} H{x:.0f} V{reader.y - 4:.0f}",
-                    "flow",
-                )
+                way = f"{_way_out(sender, state)} H{out:.0f}"
+                if any(other.y > state.y for other in top.inner):
+                    # There are rows below: through the gap under its own, and down beside them.
+                    low = max(other.bottom for other in top.inner if other.y == state.y) + 20
+                    out = top.right + 10 + 6 * number
+                    way += f" V{low:.0f} H{out:.0f}"
+                self.path(f"{way} V{y:.0f} H{x:.0f} V{reader.y - 4:.0f}", "flow")
                 self.width = max(self.width, out + MARGIN)
             text = f"{channel.name}  {channel.policy}"
-            self.curves.append(_text(x + 10, y - 5, text, "flowname halo"))
+            self.curves.append(_text(x + 10, y - 7, text, "flowname halo"))
             self.width = max(self.width, x + 10 + LETTER * len(text) + MARGIN)
 
     def reader(self, stream: str) -> Placed | None:
@@ -214,6 +287,24 @@ class _Drawing:
             self.parts.append(_text(x + 24, y, text, "aside"))
             x += 44 + LETTER * len(text)
         self.width = max(self.width, x)
+
+
+def _way_out(sender: Placed, state: Placed) -> str:
+    """The path from a statement to where nothing stands between it and the state's right edge."""
+    level = sender.y + sender.height / 2
+    if not any(
+        box.is_leaf and box.x > sender.right and box.y <= level <= box.bottom
+        for box in every(state)
+    ):
+        return f"M{sender.right:.0f} {level:.0f}"
+    # Down beside it, to the padding of what holds the branches that stand side by side.
+    around = [b for b in every(state) if _holds(b, sender) and b.block.kind in SIDE_BY_SIDE]
+    low = around[0].bottom - PAD / 2
+    return f"M{sender.right:.0f} {level:.0f} h7 V{low:.0f}"
+
+
+def _holds(outer: Placed, inner: Placed) -> bool:
+    return any(box is inner for box in every(outer)) and outer is not inner
 
 
 def _arrow(name: str) -> str:
