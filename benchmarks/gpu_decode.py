@@ -164,10 +164,15 @@ def measure(
 
 
 def floor_ms(worker: Worker, rows: int) -> float:
-    """How long the bus needs for what a step must read: the weights once, and the rows held."""
+    """How long the bus needs for what a step must read: the weights once, and the rows held.
+
+    Of the output matrix only the rows of ids that the spec allows.
+    """
     engine = worker.parts.kv["lm"]
+    head, (sampler,) = engine.module.embedding.weight, set(engine.samplers.values())
     layout = engine.cache.layout
     weights = sum(p.numel() * p.element_size() for p in engine.module.parameters())
+    weights -= (len(head) - sampler.vocab) * head.shape[1] * head.element_size()
     row = 2 * layout.layers * layout.kv_heads * layout.head_dim * engine.cache.keys.element_size()
     return (weights + rows * row) / READ_BYTES_A_SECOND * 1e3
 

@@ -152,7 +152,14 @@ def _node(node: NodeInfo, typed: Typed) -> ir.Node:
 def _settings(
     settings: tuple[ast.Setting, ...], exprs: Exprs
 ) -> tuple[tuple[str, ir_exprs.Expr], ...]:
-    return tuple((setting.name.text, exprs.lower(setting.value)) for setting in settings)
+    pairs = []
+    for setting in settings:
+        value, name = exprs.lower(setting.value), setting.name.text
+        if setting.last is None:
+            pairs.append((name, value))
+        else:
+            pairs += [(f"{name}_first", value), (f"{name}_last", exprs.lower(setting.last))]
+    return tuple(pairs)
 
 
 def _op(op: OpInfo, typed: Typed) -> ir.Op:

@@ -62,7 +62,7 @@ def _resolve_variant(variant: ast.VariantDecl, top: Scope, uses: Uses) -> None:
     refuse_doubles(variant.without, "output", uses.sink)
     for setting in variant.settings:
         uses.use(setting.name, config.names, "MS0217", "config value")
-        resolve_expr(setting.value, config, uses)
+        _resolve_setting(setting, config, uses)
     refuse_doubles((setting.name for setting in variant.settings), "value", uses.sink)
 
 
@@ -93,12 +93,19 @@ def _resolve_field(request_field: ast.RequestField, top: Scope, uses: Uses) -> N
             pass
 
 
+def _resolve_setting(setting: ast.Setting, scope: Scope, uses: Uses) -> None:
+    """The names in a setting's value, or in both ends of its range."""
+    resolve_expr(setting.value, scope, uses)
+    if setting.last is not None:
+        resolve_expr(setting.last, scope, uses)
+
+
 def _resolve_node(node: ast.NodeDecl, top: Scope, uses: Uses) -> None:
     for item in node.items:
         match item:
             case ast.KvItem() | ast.SampleItem():
                 for setting in item.settings:
-                    resolve_expr(setting.value, top, uses)
+                    _resolve_setting(setting, top, uses)
             case ast.ContextsItem():
                 for context in item.contexts:
                     for expr in (context.count, context.cross):
@@ -150,6 +157,6 @@ def _resolve_effect(effect: ast.Effect, node: ast.NodeDecl, scope: Scope, uses: 
             uses.use(effect.name, members.samplers, "MS0212", what)
         case ast.Cost():
             for setting in effect.settings:
-                resolve_expr(setting.value, scope, uses)
+                _resolve_setting(setting, scope, uses)
         case _:
             pass

@@ -92,8 +92,10 @@ class NodeBuilder(ExprBuilder):
     def settings(self, start: int, end: int, *settings: ast.Setting) -> tuple[ast.Setting, ...]:
         return settings
 
-    def setting(self, start: int, end: int, name: ast.Name, value: ast.Expr) -> ast.Setting:
-        return ast.Setting(span=self.span(start, end), name=name, value=value)
+    def setting(
+        self, start: int, end: int, name: ast.Name, value: ast.Expr, last: ast.Expr | None
+    ) -> ast.Setting:
+        return ast.Setting(span=self.span(start, end), name=name, value=value, last=last)
 
     def op(
         self,

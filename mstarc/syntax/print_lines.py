@@ -113,8 +113,14 @@ def _effect(node: ast.Effect) -> str:
 
 def settings_text(settings: tuple[ast.Setting, ...]) -> str:
     """`{ name = value, … }`."""
-    texts = [f"{setting.name.text} = {expr_text(setting.value)}" for setting in settings]
+    texts = [f"{setting.name.text} = {setting_value_text(setting)}" for setting in settings]
     return f"{{ {', '.join(texts)} }}" if texts else "{ }"
+
+
+def setting_value_text(setting: ast.Setting) -> str:
+    """`value`, `first .. last`."""
+    value = expr_text(setting.value)
+    return value if setting.last is None else f"{value} .. {expr_text(setting.last)}"
 
 
 def settings_header(item: ast.KvItem | ast.SampleItem) -> str:

@@ -27,6 +27,7 @@ from mstarc.syntax.print_lines import (
     let_cells,
     node_item_text,
     op_cells,
+    setting_value_text,
     settings_header,
     stmt_text,
     until_text,
@@ -134,7 +135,7 @@ class _Printer(RowWriter):
         self.open(settings_header(item), item.span.start)
         for setting in item.settings:
             comma = "" if setting is item.settings[-1] else ","
-            value = f"= {expr_text(setting.value)}{comma}"
+            value = f"= {setting_value_text(setting)}{comma}"
             self.one_row(setting, (setting.name.text, value), "setting")
         self.indent -= STEP
         self.close(item.span.end)

@@ -25,7 +25,6 @@ SAMPLE_SETTINGS = (
     "top_p",
     "repetition_penalty",
     "seed",
-    "suppress",
     "allow",
 )
 SAMPLE_RANGES = {
@@ -217,6 +216,7 @@ def _check_kv(
         )
     for setting in settings:
         if setting.name.text in KV_SETTINGS:
+            _refuse_range(setting, state)
             value = evaluate(setting.value, state.config, state.resolved, state.sink)
             if value is not None and (type(value) is not int or value < 1):
                 state.error(
@@ -242,15 +242,56 @@ def _samplers(
             )
         _check_settings(item.settings, SAMPLE_SETTINGS, "sample", state)
         for setting in item.settings:
+            if setting.name.text == "allow":
+                _check_allowed(setting, state)
+                continue
+            _refuse_range(setting, state)
             type_ = values.type_of(setting.value, Env())
             is_number = isinstance(type_, ScalarType) and type_.kind in ("int", "float")
-            if type_ != ERROR and not is_number and setting.name.text != "allow":
+            if type_ != ERROR and not is_number:
                 state.error(
                     "MS0315", setting.value.span, f"`{setting.name.text}` is a number", f"`{type_}`"
                 )
             _check_range(setting, state)
         samplers.append((item.name.text if item.name is not None else "default", item.settings))
     return tuple(samplers)
+
+
+def _check_allowed(setting: ast.Setting, state: State) -> None:
+    """Refuse ids that are no range, or none that is known before a request."""
+    if setting.last is None:
+        state.sink.report(
+            Diagnostic(
+                code="MS0315",
+                message="`allow` is a range of token ids",
+                primary=Label(span=setting.value.span, text="one value"),
+                helps=("write the first and the last id: `allow = 128256 .. 156939`",),
+            )
+        )
+        return
+    ends = [
+        (end, evaluate(end, state.config, state.resolved, state.sink))
+        for end in (setting.value, setting.last)
+    ]
+    for end, value in ends:
+        if value is not None and (type(value) is not int or value < 0):
+            state.error("MS0331", end.span, "`allow` is of ids from 0 on", f"is {value}")
+            return
+    first, last = (value for _, value in ends)
+    if isinstance(first, int) and isinstance(last, int) and last < first:
+        state.error(
+            "MS0331", setting.last.span, f"`allow` is of no id: it begins at {first}", f"is {last}"
+        )
+
+
+def _refuse_range(setting: ast.Setting, state: State) -> None:
+    if setting.last is not None:
+        state.error(
+            "MS0315",
+            setting.last.span,
+            f"`{setting.name.text}` is one number",
+            "only `allow` is a range",
+        )
 
 
 def _check_range(setting: ast.Setting, state: State) -> None:

@@ -119,7 +119,10 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampler:
-    """Settings of one sampler: a number, or the name of the option that gives it."""
+    """Settings of one sampler: a number, or the name of the option that gives it.
+
+    `allow_first` and `allow_last`: the first and the last id that may be drawn.
+    """
 
     name: str = "default"
     temperature: float | str = 0.0
@@ -127,8 +130,8 @@ class Sampler:
     top_p: float | str = 1.0
     repetition_penalty: float | str = 1.0
     seed: str | None = None
-    suppress: tuple[int, ...] = ()
-    allow: tuple[int, ...] = ()
+    allow_first: int | None = None
+    allow_last: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

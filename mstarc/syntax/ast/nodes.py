@@ -10,10 +10,11 @@ from mstarc.syntax.ast.types import Param, Result
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Setting(Node):
-    """`name = value` inside `kv { … }`, `sample { … }` or `cost { … }`."""
+    """`name = value` inside `kv { … }`, `sample { … }` or `cost { … }`; with `.. last`, a range."""
 
     name: Name
     value: Expr
+    last: Expr | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

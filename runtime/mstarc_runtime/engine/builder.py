@@ -24,7 +24,7 @@ from mstarc_runtime.engine.mirroring import (
     LeadingStatelessEngine,
 )
 from mstarc_runtime.engine.op_graphs import CudaCapture, OpGraphs
-from mstarc_runtime.engine.op_plans import GREEDY, op_plans, sampler_states
+from mstarc_runtime.engine.op_plans import GREEDY, kept_rows, op_plans, sampler_states
 from mstarc_runtime.engine.op_results import OpResults, results_of
 from mstarc_runtime.engine.options import OptionTable
 from mstarc_runtime.engine.passes import LoopPasses, Table
@@ -156,6 +156,7 @@ class RankBuilder:
         )
         cache = KVCache(layout, dtype=settings.dtype, device=settings.device)
         vocab: int = getattr(module, "vocab_size", 0) or getattr(module, "vocabulary", 1)
+        kept = kept_rows(module, samplers, vocab)
         make: Callable[..., KVEngine] = KVEngine
         if self._leads(group):
             make = partial(LeadingKVEngine, followers=self._groups.lead(name, group))
@@ -171,6 +172,7 @@ class RankBuilder:
                 samplers,
                 slots=settings.slots,
                 vocab=vocab,
+                kept=kept,
                 device=settings.device,
                 captured=settings.captured,
             ),

@@ -3,13 +3,24 @@
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
+from torch import nn
 
 from mstarc_runtime.attention.mask import CAUSAL, FULL, PREFIX, Mask, frames
 from mstarc_runtime.layers.sampler import SamplerMode, SamplerState, SamplingSettings
 from mstarc_runtime.plan_api import Sampler
+
+
+@runtime_checkable
+class KeepsRows(Protocol):
+    """A module whose output matrix can be read in part."""
+
+    def keep_rows(self, ids: range) -> bool:
+        """From now on logits are of these ids alone; False, and nothing was done, if they can't."""
+        ...
+
 
 DEFAULT = "default"
 GREEDY = Sampler(name=DEFAULT)
@@ -51,10 +62,14 @@ def sampler_states(
     *,
     slots: int,
     vocab: int,
+    kept: range | None = None,
     device: torch.device,
     captured: bool,
 ) -> dict[str, SamplerState]:
-    """The samplers of a node; each has a stream of draws of its own, whatever seed it shares."""
+    """The samplers of a node; each has a stream of draws of its own, whatever seed it shares.
+
+    `kept`: the ids that logits are of, of `vocab`, or all.
+    """
     first = zlib.crc32(node.encode()) >> 1
     return {
         sampler.name: SamplerState(
@@ -65,7 +80,8 @@ def sampler_states(
             mode=_mode(sampler, captured),
             penalised=sampler.repetition_penalty != 1.0,
             ranked=sampler.top_k != 0,
-            allow=_allowed(sampler, vocab),
+            allow=None if kept is not None else allowed_by(sampler, vocab),
+            kept=kept,
         )
         for stream, sampler in enumerate(samplers, first)
     }
@@ -77,11 +93,22 @@ def _mode(sampler: Sampler, captured: bool) -> SamplerMode:
     return "draw" if captured else "auto"
 
 
-def _allowed(sampler: Sampler, vocab: int) -> list[int] | None:
-    if not sampler.allow and not sampler.suppress:
+def allowed_by(sampler: Sampler, vocab: int) -> range | None:
+    """The ids that may be drawn; None if all."""
+    if sampler.allow_first is None or sampler.allow_last is None:
         return None
-    never = set(sampler.suppress)
-    return [token for token in sampler.allow or range(vocab) if token not in never]
+    return range(sampler.allow_first, min(sampler.allow_last + 1, vocab))
+
+
+def kept_rows(module: nn.Module, samplers: Sequence[Sampler], vocab: int) -> range | None:
+    """The ids whose logits the module computes alone; None if it computes all.
+
+    That is so where all samplers of a node allow the same ids and the module knows how.
+    """
+    allowed = {allowed_by(sampler, vocab) for sampler in samplers}
+    if len(allowed) != 1 or (ids := allowed.pop()) is None or not isinstance(module, KeepsRows):
+        return None
+    return ids if module.keep_rows(ids) else None
 
 
 def sampling_settings(sampler: Sampler, options: Mapping[str, Any], seed: int) -> SamplingSettings:

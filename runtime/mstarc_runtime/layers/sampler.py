@@ -136,7 +136,8 @@ class SamplerState:
     computes both (what a captured region needs), `auto` draws only if a request of the batch asks
     for it, which gives the same tokens. `stream` keeps the draws of one request's samplers apart.
     `penalised` says whether any request may ask for a repetition penalty; seen ids are kept then.
-    `ranked` says whether any may ask for a top_k.
+    `ranked` says whether any may ask for a top_k. Logits are of all ids, of which those in
+    `allow` are drawn, or of the `kept` ones alone, which gives the same tokens.
     """
 
     def __init__(
@@ -150,8 +151,10 @@ class SamplerState:
         penalised: bool = False,
         ranked: bool = True,
         allow: Iterable[int] | None = None,
+        kept: range | None = None,
     ) -> None:
-        self.vocab = vocab
+        self.vocab = vocab if kept is None else len(kept)
+        self._kept = kept
         self.stream = stream
         self.mode: SamplerMode = mode
         self._device = device
@@ -167,7 +170,9 @@ class SamplerState:
         self._ranked = ranked
         self._kernels: dict[int, Any] = {}
         self._seen = (
-            torch.zeros(slots + 1, vocab, dtype=torch.bool, device=device) if penalised else None
+            torch.zeros(slots + 1, self.vocab, dtype=torch.bool, device=device)
+            if penalised
+            else None
         )
         self._forbidden: Tensor | None = None
         if allow is not None:
@@ -205,15 +210,26 @@ class SamplerState:
 
     def observe(self, slots: Tensor, ids: Tensor) -> None:
         """Marks `ids` i64[R] as seen by the requests in `slots` i64[R]."""
+        if self._kept is not None:
+            # Others are never drawn, so that it does not matter who has seen them.
+            ids = ids - self._kept.start
+            slots = torch.where((ids >= 0) & (ids < self.vocab), slots, len(self._drawing) - 1)
+            ids = ids.clamp(0, self.vocab - 1)
+        self._mark(slots, ids)
+
+    def _mark(self, slots: Tensor, numbers: Tensor) -> None:
         if self._seen is not None:
-            self._seen.view(-1).index_fill_(0, slots * self.vocab + ids, True)
+            self._seen.view(-1).index_fill_(0, slots * self.vocab + numbers, True)
 
     def sample(self, logits: Tensor, slots: Tensor, host_slots: list[int]) -> Tensor:
         """i64[B] of `logits` [B, V], for `slots` i64[B] (the same as `host_slots`).
 
         What is in `logits` afterwards is nobody's.
         """
-        logits = logits.float()
+        tokens = self._drawn(logits.float(), slots, host_slots)
+        return tokens if self._kept is None else tokens + self._kept.start
+
+    def _drawn(self, logits: Tensor, slots: Tensor, host_slots: list[int]) -> Tensor:
         if self._forbidden is not None:
             logits = logits.masked_fill(self._forbidden, float("-inf"))
         if self._by_kernels:
@@ -236,7 +252,7 @@ class SamplerState:
             tokens = logits.argmax(-1)
         if self.mode != "greedy":
             self._draws.index_add_(0, slots, torch.ones_like(slots))
-        self.observe(slots, tokens)
+        self._mark(slots, tokens)
         return tokens
 
     def _draw_by_kernels(self, logits: Tensor, slots: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from mstarc_runtime.attention.backend import JoinedHeads
 from mstarc_runtime.engine.context import KVContext
@@ -147,6 +148,7 @@ class Decoder(nn.Module):
         else:
             self.head = HeadLinear(width, self.vocab_size, shard=shard, dtype=dtype, device=device)
         self._streamed = StreamedStep(self._stack_weights, self.rope, heads=heads)
+        self._kept: slice | None = None
         self._is_whole = shard.count == 1 and not (
             config.get("attention_bias", False) or config.get("mlp_bias", False)
         )
@@ -181,6 +183,19 @@ class Decoder(nn.Module):
         logits = self._streamed.logits(ctx, token)
         return self._logits(ctx, token, None) if logits is None else logits
 
+    def keep_rows(self, ids: range) -> bool:
+        """Computes logits of these ids alone from now on; False for a part of a decoder, or where
+        the output matrix is packed."""
+        head = self._head_weight()
+        if not self._is_whole or head.shape[0] != self.vocab_size:
+            return False
+        self._kept = slice(ids.start, ids.stop)
+        return True
+
+    def _head_weight(self) -> Tensor:
+        weight = self.embedding.weight if self.head is None else self.head.weight
+        return weight if self._kept is None else weight[self._kept]
+
     def _stack_weights(self) -> "StackWeights | None":
         """The weights for the kernels of a step; None for a part of a decoder, or with biases."""
         if not self._is_whole:
@@ -203,7 +218,7 @@ class Decoder(nn.Module):
                 for block in blocks
             ],
             norm=self.norm.weight,
-            head=self.embedding.weight if self.head is None else self.head.weight,
+            head=self._head_weight(),
             eps=self.norm.eps,
         )
 
@@ -218,6 +233,8 @@ class Decoder(nn.Module):
             x = x.index_select(0, rows)
             more = None if more is None else more.index_select(0, rows)
         _, normed = added_normed(x, more, row_norm(self.norm))
+        if self._kept is not None:
+            return functional.linear(normed, self._head_weight())
         if self.head is None:
             return self.embedding.project(normed)
         return self.head(normed)

@@ -1,5 +1,7 @@
 """What a sampler chooses, and what its choice depends on."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -26,9 +28,13 @@ def logits(rows: int, seed: int = 0) -> torch.Tensor:
 
 
 def draws(settings_: SamplingSettings, count: int, row: torch.Tensor) -> list[int]:
+    """About so many draws from one row, by slots with seeds of their own."""
     sampler = state(penalised=settings_.repetition_penalty != 1.0)
-    sampler.admit(0, settings_)
-    return [sample(sampler, row, [0])[0] for _ in range(count)]
+    slots = list(range(4))
+    for slot in slots:
+        sampler.admit(slot, replace(settings_, seed=settings_.seed + slot))
+    rows = row.expand(len(slots), -1)
+    return [token for _ in range(count // 4) for token in sample(sampler, rows, slots)]
 
 
 def test_hashed_numbers_are_those_of_splitmix64() -> None:
@@ -109,6 +115,32 @@ def test_only_allowed_ids_are_chosen() -> None:
     assert {sample(sampler, rows, [0])[0] for _ in range(200)} == {3, 7, 9}
     sampler.admit(0, SamplingSettings())
     assert sample(sampler, rows, [0])[0] == max((3, 7, 9), key=lambda token: rows[0, token])
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    first=st.integers(0, VOCAB - 2),
+    length=st.integers(2, VOCAB),
+    seed=st.integers(0, 1000),
+    top_k=st.sampled_from([0, 3]),
+)
+def test_logits_of_allowed_ids_alone_give_the_same_tokens(
+    first: int, length: int, seed: int, top_k: int
+) -> None:
+    kept = range(first, min(first + length, VOCAB))
+    whole = state(allow=kept, penalised=True)
+    part = state(kept=kept, penalised=True)
+    rows, given_ids = logits(2, seed), torch.tensor([0, first, VOCAB - 1])
+    for sampler in (whole, part):
+        sampler.admit(
+            0, SamplingSettings(temperature=1.0, top_k=top_k, repetition_penalty=2.0, seed=seed)
+        )
+        sampler.admit(1, SamplingSettings(repetition_penalty=1.5))
+        sampler.observe(torch.tensor([0, 0, 0]), given_ids)
+    for _ in range(8):
+        assert sample(whole, rows, [0, 1]) == sample(
+            part, rows[:, kept.start : kept.stop].contiguous(), [0, 1]
+        )
 
 
 def test_the_prompt_and_sampled_tokens_are_penalised() -> None:

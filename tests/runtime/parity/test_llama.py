@@ -80,13 +80,19 @@ class Model:
 
     @torch.inference_mode()
     def tokens(
-        self, prompts: list[list[int]], slots: list[int], *, row_by_row: bool, together: bool
+        self,
+        prompts: list[list[int]],
+        slots: list[int],
+        *,
+        row_by_row: bool,
+        together: bool,
+        sampler: SamplerState | None = None,
     ) -> list[list[int]]:
         cache, backend = cache_for(
             layers=self.layers, kv_heads=self.kv_heads, head_dim=16, row_by_row=row_by_row
         )
         before = cache.snapshot()
-        samplers = {"default": SamplerState(slots=8, vocab=576, device=CPU)}
+        samplers = {"default": sampler or SamplerState(slots=8, vocab=576, device=CPU)}
         for slot in slots:
             samplers["default"].admit(slot, GREEDY)
         groups = (
@@ -160,3 +166,21 @@ def test_a_config_without_a_size_is_refused() -> None:
     config = {key: value for key, value in TINY.items() if key != "hidden_size"}
     with pytest.raises(RuntimeFailure, match="`hidden_size` is missing"):
         Decoder.build(config, dtype=torch.float32, device=CPU)
+
+
+def test_some_ids_need_no_rows_of_others(tmp_path: Path) -> None:
+    """The output matrix is read in part, and what is drawn stays what a mask would have left."""
+    model = Model(VARIANTS["smollm-like"], tmp_path)
+    kept = range(100, 333)
+    prompts, slots = [list(prompt) for prompt in PROMPTS], list(range(len(PROMPTS)))
+    given: dict[str, Any] = {"row_by_row": False, "together": True}
+    masked = SamplerState(slots=8, vocab=576, device=CPU, allow=kept)
+    wanted = model.tokens(prompts, slots, sampler=masked, **given)
+    assert {token for row in wanted for token in row} <= set(kept)
+    assert model.ours.keep_rows(kept)
+    part = SamplerState(slots=8, vocab=576, device=CPU, kept=kept)
+    assert model.tokens(prompts, slots, sampler=part, **given) == wanted
+
+
+def test_a_decoder_with_biases_reads_all_rows(tmp_path: Path) -> None:
+    assert not Model(VARIANTS["with-biases"], tmp_path).ours.keep_rows(range(9))
