@@ -19,12 +19,14 @@ from typing import Any
 from mstarc_runtime.errors import RuntimeFailure, did_you_mean, not_opened
 from mstarc_runtime.given import read_given
 from mstarc_runtime.loader import Declared, LoadedPlan
-from mstarc_runtime.plan_api import Admission, RequestRefused
+from mstarc_runtime.plan_api import Admission, Part, RequestRefused
 
 _KEYS = ("inputs", "options", "seed", "wants", "name")
 _YES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 _MOST_SHOWN = 60
+_LEAST_NUMBER = -(2**63)
+_GREATEST_NUMBER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +45,7 @@ class PreparedRequest:
         try:
             request = plan.request_class(**self.inputs, **self.options, wants=self.wants)
             plan.check(request)
-            return plan.admit(request)
+            admission = plan.admit(request)
         except RequestRefused as refused:
             message = f"`{refused.field}` {refused}"
             if refused.field in self.options:
@@ -51,6 +53,32 @@ class PreparedRequest:
                 given = given if len(given) <= _MOST_SHOWN else f"{given[:_MOST_SHOWN]}…"
                 message += f", and is {given}"
             raise RuntimeFailure("MS9213", message) from refused
+        self._check_numbers(admission)
+        self._check_texts()
+        return admission
+
+    def _check_numbers(self, admission: Admission) -> None:
+        """Whole numbers go to processes and devices that have 64 bits for them."""
+        for name, value in {**admission.options, **admission.bounds, "seed": self.seed}.items():
+            for number in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(number, int) and not _LEAST_NUMBER <= number <= _GREATEST_NUMBER:
+                    raise RuntimeFailure(
+                        "MS9213",
+                        f"`{name}` is {_short(number)}",
+                        notes=[f"whole numbers are {_LEAST_NUMBER} .. {_GREATEST_NUMBER}"],
+                    )
+
+    def _check_texts(self) -> None:
+        """A text of JSON may have halves of letters (`"\\ud800"`), which no process can be told."""
+        for name, value in {**self.inputs, **self.options}.items():
+            for part in value if isinstance(value, (list, tuple)) else (value,):
+                texts = (part.role, part.value) if isinstance(part, Part) else (part,)
+                if not all(_is_text(text) for text in texts if isinstance(text, str)):
+                    raise RuntimeFailure(
+                        "MS9213",
+                        f"`{name}` holds what is no letter",
+                        notes=["a half of a pair (U+D800 .. U+DFFF) stands alone in it"],
+                    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +228,24 @@ def _option(declared: Declared, given: Any) -> Any:
         f"`{declared.name}` can't be `{shown}`",
         notes=[f"it is an option of `{kind}`, {declared.default!r} by default"],
     )
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _short(number: int) -> str:
+    """A number as text, which Python makes of no more than some thousand digits.
+
+    >>> _short(12), _short(10**5000)
+    ('12', 'a number of more than 16000 bits')
+    """
+    bits = number.bit_length()
+    return str(number) if bits < 200 else f"a number of more than {bits // 1000 * 1000} bits"
 
 
 def _number(given: Any) -> int | float | None:

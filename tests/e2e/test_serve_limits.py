@@ -85,6 +85,12 @@ BAD: list[tuple[str, Any, int, str, str]] = [
     ("/generate", {"inputs": {}}, 400, "MS9211", "no input `prompt`"),
     ("/generate", {"inputs": {"prompt": {"file": "/etc/passwd"}}}, 400, "MS9217", "a text"),
     ("/generate", {"inputs": {"prompt": "hi"}, "wants": ["sing"]}, 400, "MS9215", "`song`"),
+    # Ranks are told numbers of 64 bits, and texts of whole letters.
+    ("/v1/audio/speech", {"input": "hi", "seed": 2**63}, 400, "MS9213", "9223372036854775808"),
+    ("/generate", {"inputs": {"prompt": "hi"}, "seed": -(2**70)}, 400, "MS9213", "`seed` is -118"),
+    ("/v1/chat/completions", {**ASKED, "seed": 2**63 - 1, "n": 2}, 400, "MS9213", "`seed` is"),
+    ("/v1/audio/speech", b'{"input": "hi \\ud800"}', 400, "MS9217", "half a character"),
+    ("/generate", b'{"inputs": {"prompt": "\\udfff"}}', 400, "MS9217", "half a character"),
     (
         "/generate",
         {"inputs": {"prompt": "hi"}, "options": {"sed": 1}},
