@@ -2,17 +2,39 @@
 
 import base64
 import io
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from PIL import Image
 
 from tests.support.bombs import large_gif, wall
-from tests.support.serving import Server, error
+from tests.support.golden import ROOT
+from tests.support.serving import Server, compiled, error, serving
 
 openai = pytest.importorskip("openai")
 
 FEW = {"steps": 3, "seed": 3}
+
+# What BAGEL needs to show a drawing before it is finished: where it would come to if it went
+# straight on, every so many updates.
+PREVIEWS = (
+    ("  out picture : image optional\n", "  out preview : image optional\n"),
+    ("  opt seed               : int   = 0\n", "  opt partial_images : int = 0 in 0 .. 3\n"),
+    ("need wants reply or wants picture\n", "need wants picture or not wants preview\n"),
+    (
+        "let cells    = (height // cell) * columns\n",
+        "let every    = (steps + partial_images - 1) // (partial_images + 1)\n",
+    ),
+    (
+        "      v = llm.denoise(x, t[i], columns) on main\n    }\n",
+        "    when wants preview and i % every == every - 1 and i < steps - 2 {\n"
+        "      guess = guide.follow(x, v, t[i], t[steps - 1])\n"
+        "      seen  = vae_decoder.decode(guess, height, width)\n"
+        "      emit preview <- seen\n"
+        "    }\n",
+    ),
+)
 
 
 def client(server: Server) -> Any:
@@ -36,6 +58,44 @@ def test_pictures_are_the_same_whole_and_streamed(drawing: Server) -> None:
     events = list(client(drawing).generate(**asked, stream=True))
     assert {event.type for event in events} == {"image_generation.completed"}
     assert sorted(event.b64_json for event in events) == sorted(pictures)
+
+
+@pytest.fixture(scope="module")
+def previewing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """BAGEL as it is, but for its previews."""
+    folder = tmp_path_factory.mktemp("previews")
+    spec = (ROOT / "specs/bagel.mstar").read_text()
+    for line, more in PREVIEWS:
+        assert line in spec
+        spec = spec.replace(line, line + more)
+    (folder / "bagel.mstar").write_text(spec)
+    plan = compiled(folder, str(folder / "bagel.mstar"), "specs/tiny/bagel.yaml", "cpu")
+    with serving(plan, "--one-process") as server:
+        yield server
+
+
+def test_pictures_are_shown_before_they_are_finished(previewing: Server) -> None:
+    before = previewing.held()
+    asked = {"model": "bagel", "prompt": "a cat", "size": "64x96"}
+    body = {"steps": 9, "seed": 3}
+    (alone,) = client(previewing).generate(**asked, extra_body=body).data
+    events = list(
+        client(previewing).generate(**asked, extra_body=body, stream=True, partial_images=3, n=2)
+    )
+    partial = [event for event in events if event.type == "image_generation.partial_image"]
+    assert sorted(event.partial_image_index for event in partial) == [0, 0, 1, 1, 2, 2]
+    assert len({event.b64_json for event in partial}) == 6
+    assert {opened(event.b64_json).size for event in partial} == {(64, 96)}
+    finished = [event for event in events if event.type == "image_generation.completed"]
+    assert len(finished) == 2
+    # Whoever looks on changes nothing.
+    assert alone.b64_json in [event.b64_json for event in finished]
+    kinds = [event.type for event in client(previewing).generate(**asked, stream=True)]
+    assert kinds == ["image_generation.completed"]
+    refused = previewing.post("/v1/images/generations", prompt="a cat", partial_images=1)
+    assert (refused.status_code, error(refused)["code"]) == (400, "MS9217")
+    assert "for streams" in error(refused)["message"]
+    assert previewing.held() == before
 
 
 def test_pictures_are_changed_as_a_text_says(drawing: Server) -> None:

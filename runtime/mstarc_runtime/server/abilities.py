@@ -4,7 +4,9 @@ A route of OpenAI's needs inputs and outputs of certain kinds; the names are the
 
 - parts of a message go to the plan's input of parts, or each to the one input of its kind;
 - a text output named `transcript` is what was heard; the first other text output is the reply;
-- the first output of sound is what is said, the first picture what is drawn.
+- the first output of sound is what is said, the first picture what is drawn;
+- pictures of an optional output `preview` come before it is finished, as many as the option
+  `partial_images` asks for.
 """
 
 from collections.abc import Mapping
@@ -15,6 +17,8 @@ from mstarc_runtime.loader import Declared, LoadedPlan
 
 KINDS = ("text", "image", "audio", "video")
 TRANSCRIPT = "transcript"
+PREVIEW = "preview"
+PREVIEWS = "partial_images"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,7 @@ class Abilities:
     transcript: Declared | None
     sound: Declared | None
     picture: Declared | None
+    preview: Declared | None
     options: Mapping[str, Declared]
 
     @property
@@ -121,7 +126,12 @@ def abilities_of(plan: LoadedPlan) -> Abilities:
                 if entry.optional and kind_of(entry.type) in KINDS:
                     single.setdefault(kind_of(entry.type), entry)
     texts = [entry for entry in plan.outputs if entry.type == "text"]
-    pictures = [entry for entry in plan.outputs if entry.type == "image"]
+    images = [entry for entry in plan.outputs if entry.type == "image"]
+    counts_previews = any(entry.name == PREVIEWS for entry in plan.options)
+    previews = [
+        entry for entry in images if entry.name == PREVIEW and entry.optional and counts_previews
+    ]
+    pictures = [entry for entry in images if entry not in previews]
     sounds = [entry for entry in plan.outputs if kind_of(entry.type) == "audio"]
     return Abilities(
         parts=parts,
@@ -130,6 +140,7 @@ def abilities_of(plan: LoadedPlan) -> Abilities:
         transcript=next((entry for entry in texts if entry.name == TRANSCRIPT), None),
         sound=sounds[0] if sounds else None,
         picture=pictures[0] if pictures else None,
+        preview=previews[0] if pictures and previews else None,
         options={entry.name: entry for entry in plan.options},
     )
 

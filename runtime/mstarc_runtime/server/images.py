@@ -1,8 +1,8 @@
 """`/v1/images/generations` and `/v1/images/edits`: pictures of a text, or of a text and pictures.
 
 Several pictures (`n`) are as many requests with seeds of their own. A size is the spec's options
-`width` and `height`, any other option of the spec is a field by its name. No shipped plan emits a
-picture before it is finished, so partial ones are refused.
+`width` and `height`, any other option of the spec is a field by its name. Partial pictures are for
+plans that emit previews (`abilities`); the others refuse them.
 """
 
 import base64
@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response
 from mstarc_runtime.request import Asked
 from mstarc_runtime.server import body as fields
 from mstarc_runtime.server import turns
-from mstarc_runtime.server.abilities import Abilities, cannot
+from mstarc_runtime.server.abilities import PREVIEWS, Abilities, cannot
 from mstarc_runtime.server.forms import read_form
 from mstarc_runtime.server.inputs import Given, prepared
 from mstarc_runtime.server.live import Live, Value
@@ -107,14 +107,14 @@ def _read(
     count = fields.field(content, "n", "whole number", 1)
     if not 1 <= count <= MOST:
         raise fields.wrong(f"`n` can't be {count}", f"it is 1 .. {MOST}")
-    if fields.field(content, "partial_images", "whole number", 0) != 0:
-        raise fields.wrong("`partial_images` is 0 here", "the model emits finished pictures alone")
+    is_streamed = fields.field(content, "stream", "true or false", False)
+    wants = _wanted(abilities, content, is_streamed)
     fields.choice(content, "response_format", ("b64_json",), "b64_json")
     fields.choice(content, "quality", ("auto",), "auto")
     fields.choice(content, "background", ("auto", "opaque"), "auto")
     _read_size(abilities, content, options)
     return _Drawing(
-        asked=Asked(options=options, wants=(abilities.picture.name,), seed=_seed(options)),
+        asked=Asked(options=options, wants=wants, seed=_seed(options)),
         given=[
             *(Given(kind="image", content=picture) for picture in pictures),
             Given(kind="text", content=prompt),
@@ -122,8 +122,20 @@ def _read(
         kind=kind,
         count=count,
         form=fields.choice(content, "output_format", FORMATS, "png"),
-        is_streamed=fields.field(content, "stream", "true or false", False),
+        is_streamed=is_streamed,
     )
+
+
+def _wanted(abilities: Abilities, content: Mapping[str, Any], is_streamed: bool) -> tuple[str, ...]:
+    """The outputs of a drawing: previews where partial pictures are asked for."""
+    assert abilities.picture is not None
+    if fields.field(content, PREVIEWS, "whole number", 0) == 0:
+        return (abilities.picture.name,)
+    if abilities.preview is None:
+        raise fields.wrong("`partial_images` is 0 here", "the model emits finished pictures alone")
+    if not is_streamed:
+        raise fields.wrong("`partial_images` is for streams", "they are events: `stream` is true")
+    return (abilities.picture.name, abilities.preview.name)
 
 
 def _seed(options: Mapping[str, Any]) -> int | None:
@@ -173,13 +185,20 @@ async def _whole(service: Service, lives: Sequence[Live], asked: _Drawing) -> Re
 
 
 async def _events(service: Service, lives: Sequence[Live], asked: _Drawing) -> Pieces:
+    preview = service.abilities.preview
+    seen = [0] * len(lives)
     async with aclosing(events_of(service, lives)) as events:
-        async for _, made in events:
+        async for number, made in events:
             if isinstance(made, Value):
                 data = await run_in_threadpool(_encoded, made.array, asked.form)
                 facts = _facts(made.array, asked)
                 told = {"b64_json": data, "created_at": int(time.time()), **facts}
-                yield event({"type": f"{asked.kind}.completed", **told})
+                if preview is None or made.output != preview.name:
+                    yield event({"type": f"{asked.kind}.completed", **told})
+                    continue
+                which = {"partial_image_index": seen[number]}
+                seen[number] += 1
+                yield event({"type": f"{asked.kind}.partial_image", **which, **told})
 
 
 def _facts(array: NDArray[Any], asked: _Drawing) -> dict[str, Any]:
