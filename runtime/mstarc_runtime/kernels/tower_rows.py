@@ -18,7 +18,7 @@ from torch import Tensor
 _TAIL = 16
 _PARTS = 6
 # Columns of the largest parts that are summed at once.
-_LONGEST = 1152
+_LONGEST = 2176
 
 
 @triton.jit

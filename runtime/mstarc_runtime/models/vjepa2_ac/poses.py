@@ -10,6 +10,10 @@ from torch import Tensor
 def moved(pose: Tensor, move: Tensor) -> Tensor:
     """The poses f32[B, 7] behind moves f32[B, 7]: places add up, turns follow one another, the grip
     stays in 0 .. 1."""
+    if pose.device.type == "cuda" and pose.dtype == move.dtype == torch.float32:
+        from mstarc_runtime.kernels.moved_poses import moved_poses
+
+        return moved_poses(pose, move)
     turn = angles(rotation(move[:, 3:6]) @ rotation(pose[:, 3:6])).to(pose.dtype)
     grip = (pose[:, 6:] + move[:, 6:]).clamp(0.0, 1.0)
     return torch.cat((pose[:, :3] + move[:, :3], turn, grip), dim=-1)

@@ -27,6 +27,8 @@ from mstarc_runtime.models.vjepa2_ac.poses import moved
 from mstarc_runtime.plan_api import Maybe
 
 CONDITIONS = 2
+# No clip has more.
+_MOST_FRAMES = 4096
 
 
 class _Ends(nn.Module):
@@ -99,6 +101,7 @@ class ActionPredictor(nn.Module):
         width = int(required(config, "pred_hidden_size"))
         heads = int(required(config, "pred_num_attention_heads"))
         self._head_dim = width // heads
+        self._tables: dict[torch.device, tuple[Tensor, Tensor]] = {}
         self.ends = _Ends(config, dtype=dtype, device=device)
         self.layer = nn.ModuleList(
             _Layer(
@@ -141,13 +144,35 @@ class ActionPredictor(nn.Module):
         return self.ends.features(behind), moved(s, a)
 
     def _turns(self, positions: Tensor) -> Turns:
-        """Where rows stand: move and pose of a frame are turned by its number alone."""
-        count, side = self.ends.frame_rows, self.ends.side
-        frame = torch.div(positions, count, rounding_mode="floor")
-        within = positions - frame * count - CONDITIONS
-        # A frame's first cell is in row 0 and column 0.
-        at = places(frame * side * side + within.clamp(min=0), side)
-        return turns(at, self._head_dim)
+        """Where rows stand: move and pose of a frame are turned by its number alone.
+
+        A number of a head follows one axis. So a row's angles are those of its frame and those of
+        its place in it, each 0 where the other has numbers, and come from tables of both.
+        """
+        frame = torch.div(positions, self.ends.frame_rows, rounding_mode="floor")
+        within = positions - frame * self.ends.frame_rows
+        frames, cells = self._tables_on(positions.device)
+        at = frames.index_select(0, frame) + cells.index_select(0, within)
+        cosines, sines = at.chunk(2, dim=-1)
+        return cosines.contiguous(), sines.contiguous()
+
+    def _tables_on(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Cosines and sines side by side, [_MOST_FRAMES, 2 D] and [rows of a frame, 2 D]."""
+        if device not in self._tables:
+            side, count = self.ends.side, self.ends.frame_rows
+            # A frame's first cell is in row 0 and column 0.
+            cell = (torch.arange(count, device=device) - CONDITIONS).clamp(min=0)
+            frame = torch.arange(_MOST_FRAMES, device=device) * side * side
+            of_cells = torch.cat(turns(places(cell, side), self._head_dim), dim=-1)
+            of_frames = torch.cat(turns(places(frame, side), self._head_dim), dim=-1)
+            # Those of a frame come first: as many as an axis has.
+            own = torch.arange(2 * self._head_dim, device=device) % self._head_dim
+            is_frame = own < 2 * (self._head_dim // 6)
+            self._tables[device] = (
+                of_frames.masked_fill(~is_frame, 0.0),
+                of_cells.masked_fill(is_frame, 0.0),
+            )
+        return self._tables[device]
 
 
 class _Layer(Block):
