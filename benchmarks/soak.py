@@ -226,8 +226,8 @@ async def soak_for(server: Server, minutes: float, kill_every_s: float, seed: in
     after = quiet(server)
     verdicts = seen.verdicts(pace.blocks, minutes, sum(soak.outcomes.values()) / minutes)
     report(soak, pace, killed, minutes)
-    for one in verdicts:
-        print(f"memory of {one.name} {one.word}: {one.text}")
+    for verdict in verdicts:
+        print(f"memory of {verdict.name} {verdict.word}: {verdict.text}")
     print(f"held before: {before}")
     print(f"held after:  {after}")
     is_clean = server.held() == held and after.is_as(before)
