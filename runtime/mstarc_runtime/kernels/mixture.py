@@ -9,8 +9,8 @@ import torch
 import triton
 from torch import Tensor
 
+from mstarc_runtime.kernels.chosen_experts import choose_experts
 from mstarc_runtime.kernels.experts import (
-    choose_experts,
     enter_few,
     enter_one,
     leave_few,
