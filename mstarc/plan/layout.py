@@ -277,7 +277,6 @@ class Numbering:
             loads=loads,
             variables=flow.variables,
             from_host=set(defined_in(tuple(calls))) - set(defined_in(tuple(others))),
-            cut={a.node for a in self.placement.assignments if len(a.ranks) > 1},
         )
 
     def _rows(

@@ -31,12 +31,10 @@ def prompt_of(
     loads: tuple[str, ...],
     variables: dict[str, Variable],
     from_host: Set[str],
-    cut: Set[str] = frozenset(),
 ) -> Prompt | None:
     """What is known of a packed step's prompt; None where it reads none.
 
-    `from_host` are the variables that nothing but host ops set, `cut` the nodes of which several
-    ranks hold parts.
+    `from_host` are the variables that nothing but host ops set.
     """
     calls = [action for action in actions if isinstance(action, CallOp)]
     calls += [c for a in actions if isinstance(a, Repeat) for c in a.body if isinstance(c, CallOp)]
@@ -64,8 +62,7 @@ def prompt_of(
         why = "its rows are made in its step"
     if why:
         return Prompt(site=call.site, why_whole=why)
-    own = f"`{call.node}` is cut over ranks" if call.node in cut else ""
-    own = own or _why_own(call, names, signatures, from_host)
+    own = _why_own(call, names, signatures, from_host)
     (context, _), *_ = contexts_of(call, signatures)
     return Prompt(
         site=call.site,

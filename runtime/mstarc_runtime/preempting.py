@@ -173,11 +173,11 @@ class Preempter:
             if engine.name in station.nodes and station.leave_group(slot):
                 parted.append(station)
         worker.generation += 1
-        before = engine.cache.snapshot().used_pages
         engine.set_aside(slot)
         self._away.add((engine.name, slot))
         self.moves.set_aside += 1
-        self.moves.pages_out += before - engine.cache.snapshot().used_pages
+        # What others hold as well goes, too, and comes back as pages of its own.
+        self.moves.pages_out += engine.cache.aside[slot].pages
         worker.scheduler.feed()
         for station in parted:
             station.starve(slot, lambda other: worker.live[other].request)

@@ -16,7 +16,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mstarc_runtime.engine.batch import StepBatch
-from mstarc_runtime.engine.mirroring import LeadingKVEngine
 from mstarc_runtime.engine.sharing import PromptSharing
 from mstarc_runtime.kvcache.prefixes import PrefixCounts, digests_of
 from mstarc_runtime.plan_api import DeviceStep, Pieces, Step
@@ -121,8 +120,7 @@ class PromptReader:
 
     def _made(self, pieces: Pieces) -> PromptSharing | None:
         engine = self._worker.parts.kv[pieces.node]
-        # The parts of a node that other ranks hold know nothing of its prompts.
-        if not pieces.shared or isinstance(engine, LeadingKVEngine):
+        if not pieces.shared:
             return None
         policy, page = self._worker.scheduler.policy, engine.cache.layout.page_size
         unit = policy.token_budget if policy.deterministic else page

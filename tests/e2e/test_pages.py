@@ -83,7 +83,7 @@ def test_processes_with_few_pages_answer_as_one_with_enough(
         assert other.events[-1] == "finished"
         compare(one, other, exactly=layout != "tp2")
     assert counts["kv_pages_set_aside"] == counts["kv_pages_brought_back"] > 0
-    assert (counts["prompt_rows_shared"] > 0) == (layout == "walks"), "parts of a node share none"
+    assert counts["prompt_rows_shared"] > 0
     for each in held:
         assert all(cache["used_pages"] == 0 for cache in each["kv"].values())
         assert not each["aside"]

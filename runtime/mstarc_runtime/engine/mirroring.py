@@ -16,6 +16,7 @@ from torch import Tensor
 from mstarc_runtime.engine.dtypes import dtype_name, torch_dtype
 from mstarc_runtime.engine.kv_cache import KVEngine
 from mstarc_runtime.engine.op_results import OpResults
+from mstarc_runtime.engine.prompt_units import PromptUnits
 from mstarc_runtime.engine.stateless import StatelessEngine
 from mstarc_runtime.layers.shard import Collectives
 from mstarc_runtime.messages import NodeAction
@@ -34,6 +35,17 @@ _OF_SLOT = (
     "bring_back",
     "restore_sampler",
 )
+# Operations on what is kept of prompts.
+_OF_PROMPTS = ("take_units", "hold_units", "whole_units", "drop_units")
+
+
+def _unpacked(digests: Sequence[str]) -> list[bytes]:
+    return [bytes.fromhex(digest) for digest in digests]
+
+
+def packed_digests(digests: Sequence[bytes]) -> list[str]:
+    """Digests of prompts as an argument that ranks are told."""
+    return [digest.hex() for digest in digests]
 
 
 class Followers(Protocol):
@@ -258,6 +270,7 @@ class FollowingEngine:
         self._graphs: dict[tuple[str, int, str], Any] = {}
         # What captured calls read: buffers that keep their addresses.
         self._held: list[Any] = []
+        self._units: PromptUnits | None = None
 
     def release(self, slot: int) -> None:
         """What a request holds here is given back when the leader does it."""
@@ -286,11 +299,33 @@ class FollowingEngine:
         elif kind == "replay":
             assert batch is not None, "a captured call has rows"
             self._graphs[(batch.step.name, batch.bucket, op)].replay()
+        elif kind in _OF_PROMPTS:
+            self._follow_prompt(kind, arguments)
         elif kind in _OF_BATCH:
             getattr(self._engine, kind)(batch, *arguments, **named)
         else:
             assert kind in _OF_SLOT, f"no engine does `{kind}`"
             getattr(self._engine, kind)(*arguments, **named)
+
+    def _follow_prompt(self, kind: str, arguments: Sequence[Any]) -> None:
+        """What the leader has done with units of prompts."""
+        if self._units is None:
+            assert isinstance(self._engine, KVEngine), "prompts are of nodes with contexts"
+            self._units = PromptUnits(self._engine, is_told=True)
+        units = self._units
+        if kind == "drop_units":
+            units.index.drop(_unpacked(arguments[0]))
+            return
+        slot, context, *given = arguments
+        if kind == "whole_units":
+            units.whole(slot, context, given[0])
+        elif kind == "take_units":
+            taken = units.take(slot, context, _unpacked(given[0]))
+            assert taken == len(given[0]), f"{taken} of {len(given[0])} units are here"
+        else:
+            unit, (start, stop), digests, names, *ids = given
+            seen = list(zip(names, ids, strict=True))
+            units.hold(slot, context, unit, (start, stop), _unpacked(digests), seen)
 
     def _capture(
         self, op: str, batch: MirroredBatch, described: Sequence[Any], named: Mapping[str, Any]

@@ -10,7 +10,7 @@ left that can't be found.
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,11 +43,20 @@ class PrefixCounts:
 
 
 class PrefixIndex:
-    """The units of one pool. A pool with one gives up units before it is out of pages."""
+    """The units of one pool. A pool with one gives up units before it is out of pages, and
+    `dropped` hears which; one that `is_told` leaves that to another rank."""
 
-    def __init__(self, allocator: PageAllocator) -> None:
+    def __init__(
+        self,
+        allocator: PageAllocator,
+        *,
+        is_told: bool = False,
+        dropped: Callable[[Sequence[bytes]], None] | None = None,
+    ) -> None:
         self._allocator = allocator
-        allocator.reclaim = self._give_up
+        self._dropped = dropped
+        if not is_told:
+            allocator.reclaim = self._give_up
         # The longest unused first.
         self._units: OrderedDict[bytes, Unit] = OrderedDict()
         self.counts = PrefixCounts()
@@ -72,6 +81,12 @@ class PrefixIndex:
             self.counts.kept += 1
         self._use(digests)
 
+    def drop(self, digests: Sequence[bytes]) -> None:
+        """Gives up these units."""
+        for digest in digests:
+            self._allocator.give_up(self._units.pop(digest).pages)
+        self.counts.given_up += len(digests)
+
     def clear(self) -> None:
         """Gives up every unit that no context uses."""
         self._give_up(self._allocator.page_count)
@@ -92,9 +107,9 @@ class PrefixIndex:
             if self._allocator.is_only_kept(unit.pages):
                 going.append(digest)
                 wanted -= unit.pages.size
-        for digest in going:
-            self._allocator.give_up(self._units.pop(digest).pages)
-        self.counts.given_up += len(going)
+        self.drop(going)
+        if going and self._dropped is not None:
+            self._dropped(going)
 
 
 def digests_of(salt: str, rows: Sequence[NDArray[np.generic]], unit: int) -> list[bytes]:

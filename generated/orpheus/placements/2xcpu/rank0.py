@@ -171,6 +171,7 @@ STEPS = (
             node="lm",
             context="main",
             op="prefill",
+            shared=True,
         ),
         then=Enter("speak.decode", first=SPEAK_DECODE_PASS, otherwise=SPEAK_DONE),
         line=46,
