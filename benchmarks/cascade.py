@@ -21,7 +21,7 @@ import torch
 
 from mstarc_runtime.attention.flashinfer import FlashInferAttention
 from mstarc_runtime.attention.levels import MirroredLevel
-from mstarc_runtime.engine.context import PackedContext
+from mstarc_runtime.engine.packed_context import PackedContext
 from mstarc_runtime.kernels.decode_attention import DecodeAttention, cut_of
 from mstarc_runtime.kernels.level_attention import LevelAttention, levels_cut_of, members_of
 from mstarc_runtime.kvcache.cache import KVCache
