@@ -44,7 +44,9 @@ from mstarc.source import SourceFile
 @objective_option
 @stage_option("--stop-after", help="Go as far as a stage or pass, and write nothing.")
 @stage_option("--dump-after", help="Print what a stage or pass made.")
-@click.option("--require-graphs", is_flag=True, help="A call that no CUDA graph holds is an error.")
+@click.option(
+    "--require-graphs", is_flag=True, help="A call in a loop that no CUDA graph holds is an error."
+)
 @click.option("--time-passes", is_flag=True, help="Say how long each stage and pass took.")
 @format_option
 def command(

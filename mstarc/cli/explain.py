@@ -23,7 +23,11 @@ from mstarc.diagnostics.render import Report
 @placement_option
 @settings_option
 @click.option(
-    "--format", "page_format", type=click.Choice(["markdown", "json"]), default="markdown"
+    "--format",
+    "page_format",
+    type=click.Choice(["markdown", "json"]),
+    default="markdown",
+    help="How to show the page. [default: markdown]",
 )
 def command(
     code: str | None,

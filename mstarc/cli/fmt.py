@@ -2,6 +2,7 @@
 
 import difflib
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -21,17 +22,18 @@ from mstarc.source import SourceFile
     nargs=-1,
     required=True,
     type=click.Path(readable=False, path_type=Path),
-    metavar="SPEC...",
+    metavar="PATH...",
 )
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file would change.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 @format_option
 def command(specs: tuple[Path, ...], check: bool, diff: bool, output_format: str | None) -> int:
-    """Write each SPEC in its canonical form, comments kept."""
+    """Write specs in their canonical form, comments kept. A folder means all below it."""
     sink = DiagnosticSink()
     outcomes = []
     changed = 0
-    for path in specs:
+    listed = list(_files(specs))
+    for path in listed:
         source = read_spec(path, sink)
         if source is None:
             continue
@@ -48,9 +50,21 @@ def command(specs: tuple[Path, ...], check: bool, diff: bool, output_format: str
         else:
             replace_file(Path(source.path), text, sink)
             progress(f"changed {source.path}")
-    what = f"`{shown_path(specs[0])}`" if len(specs) == 1 else f"{len(specs)} specs"
+    what = f"`{shown_path(specs[0])}`" if len(specs) == 1 else f"{len(listed)} specs"
     code = print_report(combined_report(sink, outcomes, f"format {what}"), output_format)
     return code or (EXIT_FINDINGS if changed and (check or diff) else code)
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files themselves, and in folders the specs below them; hidden folders are left out."""
+    for path in paths:
+        inside = sorted(path.rglob("*.mstar")) if path.is_dir() else []
+        shown = [
+            file
+            for file in inside
+            if not any(part.startswith(".") for part in file.relative_to(path).parts)
+        ]
+        yield from shown or [path]
 
 
 def _difference(source: SourceFile, text: str) -> list[str]:

@@ -18,16 +18,16 @@ from mstarc.cli.streams import drop_output, prepare_streams
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
+        "new": "write a spec to start from",
         "compile": "make a plan of a spec",
         "place": "find where a spec or a plan runs best",
         "simulate": "say how a placement does under load, without running it",
-        "lint": "report what is wrong in specs, and write nothing",
+        "lint": "report what is wrong or odd in specs and deployments",
         "check": "compare a plan's files with their digests",
         "run": "execute a plan",
         "serve": "answer requests over HTTP with a plan",
         "top": "show what a server does, in the terminal",
         "bench": "put load on plans and servers, or measure a plan's ops",
-        "new": "write a spec to start from",
         "explain": "say what a code means",
         "show": "draw a model, a walk, a machine or a placement",
         "lsp": "answer an editor: the language server",
@@ -55,7 +55,23 @@ class _Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+_EPILOG = """\b
+Begin with:
+  mstarc new hello                      a commented spec
+  mstarc lint hello.mstar               what is wrong or odd in it
+  mstarc show hello.mstar               a picture of it
+  mstarc compile hello.mstar -o plan    a plan, with a REPORT.md
+  mstarc run plan --help                how to run one
+
+\b
+Exit status: 0 nothing to report, 1 findings, 2 the job could not be done.
+`mstarc explain CODE` prints the page of a finding's code.
+"""
+
+
+@click.group(
+    cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, "-V", "--version", prog_name="mstarc")
 def mstarc() -> None:
     """Compile composite AI models, written as .mstar specs, into plans that the runtime runs."""

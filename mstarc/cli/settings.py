@@ -92,8 +92,8 @@ def settings_option(command: Command) -> Command:
         "settings",
         multiple=True,
         metavar="KEY=VALUE",
-        help="A setting of the deployments, above what they and the environment say; may be given "
-        "again.",
+        help="A setting (max_seq_len, kv_cache.page_size) or a config value, above what deployment "
+        "files and the environment say; may be given again.",
     )(command)
 
 

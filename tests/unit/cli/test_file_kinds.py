@@ -48,7 +48,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_file_that_is_no_spec_is_one_finding(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_command(["fmt", name, "--format", "jsonl"]) == 2
+    # A YAML file is what `compile` takes for a deployment.
+    command = "fmt" if name.endswith(".yaml") else "compile"
+    assert run_command([command, name, "--format", "jsonl"]) == 2
     (line,) = capsys.readouterr().out.splitlines()
     found = json.loads(line)
     assert found["code"] == "MS0011" and found["help"]
@@ -63,6 +65,14 @@ def test_every_command_that_takes_a_spec_says_it(
     more = ["--after", "parse"] if command == "dump" else []
     assert run_command([command, "request.json", *more, "--format", "concise"]) == 2
     assert "error[MS0011] `request.json` is no spec: it looks like JSON" in capsys.readouterr().out
+
+
+def test_fmt_takes_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "specs" / "other.mstar").write_text("mstar 1\nmodel   other\n")
+    assert run_command(["fmt", "--check", "specs"]) == 1
+    assert "would change specs/other.mstar" in capsys.readouterr().err
+    assert run_command(["fmt", "specs"]) == 0
+    assert run_command(["fmt", "--check", "specs/"]) == 0
 
 
 def test_a_spec_may_have_any_name(folder: Path) -> None:
