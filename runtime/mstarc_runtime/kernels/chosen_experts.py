@@ -7,7 +7,7 @@ takes the best of each row, what they count for, and lists the experts that anyb
 import triton
 import triton.language as tl
 
-from mstarc_runtime.kernels.dependent import allow_next, ask_for, wait_for_previous
+from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 
 
 @triton.jit
@@ -69,10 +69,6 @@ def choose_experts(
         row = own * 0
         matrix = gate
     a_at = matrix + row[:, None] * W + first + columns[None, :]
-    if COLUMNS >= 64:
-        line = tl.arange(0, COLUMNS // 64) * 64
-        for step in tl.static_range(0, SPAN, COLUMNS):
-            ask_for(matrix + row[:, None] * W + first + step + line[None, :], CHAINED)
     wait_for_previous(CHAINED)
     if B == 1:
         sums = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)

@@ -20,7 +20,7 @@ import triton
 import triton.language as tl
 
 from mstarc_runtime.kernels.chosen_experts import factors_of
-from mstarc_runtime.kernels.dependent import allow_next, ask_for, wait_for_previous
+from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 
 
 @triton.jit
@@ -64,9 +64,8 @@ def enter_one(
     slot = tl.program_id(1)
     rows = tile * ROWS + tl.arange(0, ROWS)
     columns = tl.arange(0, COLUMNS)
-    # In this order: the next one reads what was chosen before it waits.
-    wait_for_previous(CHAINED)
     allow_next(CHAINED)
+    wait_for_previous(CHAINED)
     expert = tl.load(ids + slot)
     matrix, _, apart = _block_of(
         expert, gate_up, shared, 2 * INNER * W, W, INNER * W, INNER * W, W,
@@ -118,17 +117,13 @@ def leave_one(
     slot = tl.arange(0, SLOTS)
     is_slot = slot < CHOSEN + PIECES
     allow_next(CHAINED)
+    wait_for_previous(CHAINED)
     expert = tl.load(ids + slot, mask=is_slot, other=0).to(tl.int64)
     share = tl.load(shares + slot, mask=is_slot, other=0.0)
     at = down + expert[None, :] * (W * INNER) + rows[:, None] * INNER
     if PIECES > 0:
         piece = shared + (expert[None, :] - EXPERTS) * INNER + rows[:, None] * (PIECES * INNER)
         at = tl.where((expert >= EXPERTS)[None, :], piece, at)
-    if COLUMNS >= 64:
-        line = tl.arange(0, COLUMNS // 64) * 64
-        for first in tl.static_range(0, INNER, COLUMNS):
-            ask_for(at[:, :, None] + (first + line)[None, None, :], CHAINED)
-    wait_for_previous(CHAINED)
     x_at = act + slot[:, None] * INNER + columns[None, :]
     sums = tl.zeros((ROWS, SLOTS, COLUMNS), dtype=tl.float32)
     for first in tl.static_range(0, INNER, COLUMNS):
@@ -174,9 +169,8 @@ def enter_few(
     rows = tile * ROWS + tl.arange(0, ROWS)
     columns = tl.arange(0, COLUMNS)
     batch = tl.arange(0, WIDTH)
-    # In this order: the next one reads what is wanted before it waits.
-    wait_for_previous(CHAINED)
     allow_next(CHAINED)
+    wait_for_previous(CHAINED)
     if number < tl.load(wanted):
         expert = tl.load(wanted + 1 + number)
         place = tl.load(places + expert * WIDTH + batch)
@@ -235,11 +229,9 @@ def leave_few(
     columns = tl.arange(0, COLUMNS)
     batch = tl.arange(0, WIDTH)
     is_row = batch < B
-    ASKED: tl.constexpr = INNER if INNER < 2 * COLUMNS else 2 * COLUMNS
     allow_next(CHAINED)
+    wait_for_previous(CHAINED)
     count = tl.load(wanted)
-    if number >= count:
-        wait_for_previous(CHAINED)
     if number < count:
         expert = tl.load(wanted + 1 + number)
         place = tl.load(places + expert * WIDTH + batch)
@@ -248,11 +240,6 @@ def leave_few(
             expert, down, shared, W * INNER, INNER, 0, INNER, PIECES * INNER, 0, EXPERTS, PIECES,
         )  # fmt: skip
         a_at = matrix + rows[:, None] * across + columns[None, :]
-        if COLUMNS >= 64:
-            line = tl.arange(0, COLUMNS // 64) * 64
-            for first in tl.static_range(0, ASKED, COLUMNS):
-                ask_for(matrix + rows[:, None] * across + (first + line)[None, :], CHAINED)
-        wait_for_previous(CHAINED)
         x_at = act + (batch * SLOTS + place)[None, :] * INNER + columns[:, None]
         sums = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
         for step in tl.range(0, INNER, COLUMNS, num_stages=STAGES):

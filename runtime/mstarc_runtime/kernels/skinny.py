@@ -62,7 +62,6 @@ def one_row(
     K: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
-    ASKED: tl.constexpr,
     PARTS: tl.constexpr,
     KIND: tl.constexpr,
     NORMED: tl.constexpr,
@@ -79,13 +78,6 @@ def one_row(
     a = tl.load(pointers, eviction_policy="evict_first")
     if KIND == GATE:
         b = tl.load(pointers + half, eviction_policy="evict_first")
-    if ASKED > COLUMNS:
-        line = tl.arange(0, COLUMNS // 64) * 64
-        lines = weight + read[:, None].to(tl.int64) * K + line[None, :]
-        for first in tl.static_range(COLUMNS, ASKED, COLUMNS):
-            ask_for(lines + first, CHAINED)
-            if KIND == GATE:
-                ask_for(lines + half + first, CHAINED)
     wait_for_previous(CHAINED)
     # What is needed behind the loop is asked for before it: its way is as long as the loop's last.
     if NORMED:
@@ -300,7 +292,6 @@ class Product:
             "K": self.inner,
             "ROWS": shape.rows,
             "COLUMNS": shape.columns,
-            "ASKED": self.asked,
             "PARTS": triton.next_power_of_2(parts),
             "KIND": self.kind.value,
             "NORMED": normed,
@@ -330,6 +321,7 @@ class Product:
             B=self.batch,
             WIDTH=self.width,
             SPLIT=shape.split,
+            ASKED=self.asked,
             STAGES=shape.stages,
             **constants,
         )
