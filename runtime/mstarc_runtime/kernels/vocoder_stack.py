@@ -130,7 +130,7 @@ class VocoderStack:
         for weights, refine in self._raising:
             wide = functional.linear(x, weights.matrix).view(x.shape[0], -1, x.shape[2])
             x = (wide + weights.bias.to(x.dtype))[:, -counts.pop() :]
-            x = refine(x.transpose(1, 2)).transpose(1, 2)[:, -counts.pop() :]
+            x = _refined(refine, x)[:, -counts.pop() :]
         made = self._convolved(
             x.contiguous(), self._enter, counts.pop(), curve=self._blocks[0].before
         )
@@ -204,6 +204,18 @@ class VocoderStack:
             C=channels, TAPS=self._taps.shape[0], LANES=triton.next_power_of_2(channels), BT=32,
         )  # fmt: skip
         return out
+
+
+def _refined(part: Any, x: Tensor) -> Tensor:
+    """What `ConvNeXt` makes of x [B, T, C]. A library's convolution would plan each shape anew."""
+    conv = part.dwconv.conv
+    heard = functional.pad(x.float(), (0, 0, part.dwconv.back, 0))
+    made = conv.bias.float().expand(x.shape)
+    for tap, weights in enumerate(conv.weight[:, 0].float().unbind(1)):
+        made = torch.addcmul(made, heard[:, tap : tap + x.shape[1]], weights)
+    rows = part.norm(made.to(x.dtype))
+    added: Tensor = part.gamma * part.pwconv2(functional.gelu(part.pwconv1(rows)))
+    return x + added
 
 
 def _block(parts: Any) -> _Block:
