@@ -141,6 +141,8 @@ class Requests:
 def graph_us(run: Callable[[], None]) -> float:
     """µs of `run`, captured once and replayed: the median."""
     stream = torch.cuda.Stream()
+    # What `run` reads may still be in the making on the stream that is left here.
+    torch.cuda.synchronize()
     with torch.cuda.stream(stream):
         run()
         torch.cuda.synchronize()

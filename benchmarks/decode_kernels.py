@@ -159,6 +159,8 @@ def graph_us(run: Callable[[], object], repeats: int = 7) -> float:
     """µs of `run` captured once and replayed, the median."""
     stream = torch.cuda.Stream()
     times = []
+    # What `run` reads may still be in the making on the stream that is left here.
+    torch.cuda.synchronize()
     with torch.cuda.stream(stream):
         run()
         run()
