@@ -1,5 +1,6 @@
 """The routes of `mstarc serve` with a model that answers at once, and the framework's alone."""
 
+import asyncio
 import contextlib
 import secrets
 import time
@@ -52,29 +53,33 @@ class NullConductor:
 
 
 class NullRanks:
-    """Ranks that are always ready."""
+    """Ranks that are always ready. `is_later`: they answer in asyncio's next turn, not at once."""
 
     state = "ready"
     failure = missing = blocked = None
     restarts = 0
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_later: bool = False) -> None:
         self._conductor = cast(Conductor, NullConductor())
+        self._is_later = is_later
 
     @property
     def turned_s(self) -> float:
         return time.monotonic()
 
     def call(self, job: Job, otherwise: Callable[[RuntimeFailure], None]) -> None:
-        job(self._conductor)
+        if self._is_later:
+            asyncio.get_running_loop().call_soon(job, self._conductor)
+        else:
+            job(self._conductor)
 
 
-def null_app(folder: Path) -> Starlette:
+def null_app(folder: Path, *, is_later: bool = False) -> Starlette:
     """The application of a plan whose ranks are not there."""
     plan = load_plan(folder)
     placement = load_placement(plan, "cpu")
     limits = Limits(queue=100_000, body_bytes=64_000_000, unread_bytes=64_000_000)
-    service = Service(plan, placement, cast(RanksThread, NullRanks()), limits)
+    service = Service(plan, placement, cast(RanksThread, NullRanks(is_later=is_later)), limits)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -137,6 +137,8 @@ def test_a_request_that_is_late_ends_with_its_code(guarded: Server, stream: bool
         assert (made.status_code, error(made)["code"]) == (408, "MS9222")
     assert guarded.held() == before
     assert guarded.http.post(SPEECH, json=SHORT).status_code == 200
+    said = guarded.http.post(SPEECH, json={**LONG, "stream": False, "deadline": 0.3})
+    assert (said.status_code, error(said)["code"]) == (408, "MS9222")
     refused = guarded.http.post(SPEECH, json=SHORT, headers={"x-mstarc-deadline": "soon"})
     assert (refused.status_code, error(refused)["code"]) == (400, "MS9217")
 

@@ -182,6 +182,18 @@ def test_a_body_that_keeps_coming_has_longer() -> None:
     run(work)
 
 
+def test_a_body_may_wait_to_be_asked_for() -> None:
+    async def work(server: Server) -> None:
+        reader, writer = await server.dial()
+        head = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\nexpect: 100-continue\r\n\r\n"
+        writer.write(head)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+        writer.write(b"1234")
+        assert await answer(reader) == (200, b"4")
+
+    run(work)
+
+
 def test_requests_may_come_together() -> None:
     async def work(server: Server) -> None:
         reader, writer = await server.dial()

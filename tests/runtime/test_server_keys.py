@@ -1,15 +1,30 @@
 """API keys and how requests stand, without a server."""
 
+import asyncio
 import hashlib
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
-from starlette.requests import HTTPConnection
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.server.calls import Calls
 from mstarc_runtime.server.keys import Client, Keys, read_keys
-from mstarc_runtime.server.turns import is_open, read_standing
+from mstarc_runtime.server.turns import (
+    Turns,
+    current_standing,
+    is_open,
+    read_fields,
+    read_standing,
+)
 from mstarc_runtime.settings import read_settings
 
 FILE = f"""
@@ -116,6 +131,62 @@ def test_a_head_that_is_wrong_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(RuntimeFailure) as failing:
         read_standing(connection(**headers), Keys())
     assert code(failing) == "MS9217"
+
+
+def standing_of(body: Mapping[str, Any], options: Sequence[str] = (), **headers: str) -> Any:
+    """What an application makes of a body and a head: priority and deadline, or a code."""
+
+    async def stands(request: Request) -> Response:
+        try:
+            read_fields(await request.json(), options)
+        except RuntimeFailure as failure:
+            return JSONResponse(failure.code)
+        standing = current_standing()
+        return JSONResponse([standing.priority, standing.deadline_s])
+
+    def told(_: object) -> None: ...
+
+    def crashed(_: object, error: Exception) -> Response:
+        raise error
+
+    app = Starlette(
+        routes=[Route("/generate", stands, methods=["POST"])],
+        middleware=[
+            Middleware(Calls, begun=told, over=told, crashed=crashed),
+            Middleware(Turns, keys=Keys()),
+        ],
+    )
+
+    async def ask() -> Any:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return (await client.post("/generate", json=body, headers=headers)).json()
+
+    return asyncio.run(ask())
+
+
+def test_a_body_says_how_it_stands_and_counts_more_than_its_head() -> None:
+    assert standing_of({}) == [0, None]
+    assert standing_of({"priority": "high", "deadline": 2}) == [1, 2.0]
+    head = {"x-mstarc-priority": "low", "x-mstarc-deadline": "5"}
+    assert standing_of({}, **head) == [-1, 5.0]
+    assert standing_of({"priority": "normal"}, **head) == [0, 5.0]
+    assert standing_of({"deadline": 0.5}, **head) == [-1, 0.5]
+    assert standing_of({"priority": None, "deadline": None}, **head) == [-1, 5.0]
+    # The spec's own option of that name is no word of ours.
+    assert standing_of({"priority": 7}, ["priority"]) == [0, None]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"priority": "urgent"},
+        {"priority": 1},
+        *({"deadline": it} for it in (0, -1, 1e9, "2", True)),
+    ],
+)
+def test_a_body_that_is_wrong_about_it_is_refused(body: dict[str, Any]) -> None:
+    assert standing_of(body) == "MS9217"
 
 
 def test_what_is_told_without_a_key() -> None:

@@ -6,6 +6,7 @@ media pool; the plan's host op reads pictures and films again.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -51,7 +52,10 @@ class Reading:
 
     def __init__(self, service: Service) -> None:
         self._pool = service.media
-        self._left: Allowance = service.media.allowance()
+
+    @cached_property
+    def _left(self) -> Allowance:
+        return self._pool.allowance()
 
     async def value(self, given: Given, declared_type: str) -> Any:
         """A part's value. Fails with MS9202 … MS9206, MS9219 or MS9220."""
@@ -122,7 +126,11 @@ async def prepared_inputs(
     for declared in service.plan.inputs:
         if declared.name not in contents:
             continue
-        read = [await _value(reading, declared, one) for one in contents[declared.name]]
+        given = contents[declared.name]
+        if isinstance(given[0], Given) and declared.type == "text":
+            inputs[declared.name] = given[0].content
+            continue
+        read = [await _value(reading, declared, one) for one in given]
         inputs[declared.name] = parts_in_order(read) if _has_parts(declared) else read[0]
     return request
 

@@ -141,15 +141,16 @@ class Live:
         self._tell()
 
     def _tell(self) -> None:
+        if threading.get_ident() == self._thread:
+            # There is nobody to be woken.
+            self._wake()
+            return
         with self._lock:
             if self._is_told:
                 return
             self._is_told = True
-        # Its own thread need not be woken, which takes two calls of the system.
-        is_here = threading.get_ident() == self._thread
-        soon = self._loop.call_soon if is_here else self._loop.call_soon_threadsafe
         with suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            soon(self._wake)
+            self._loop.call_soon_threadsafe(self._wake)
 
     # In asyncio's thread
 

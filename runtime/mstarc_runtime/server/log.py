@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Level = Literal["info", "warning", "error"]
 # How long lines of calls are kept, to be written together: a write takes as long as making ten.
-_KEPT_S = 0.02
+_KEPT_S = 0.05
 LEVELS: tuple[Level, ...] = ("info", "warning", "error")
 # Asked every few seconds by machines, or parts of the page: their answers are no news.
 QUIET = ("/health", "/live", "/ready", "/metrics", "/debug/live")
@@ -88,31 +88,24 @@ class Log:
 
     def call(self, call: Call) -> None:
         """A call that is over, with what its requests have made."""
-        if call.status < 400 and (call.path in QUIET or call.path.startswith(PARTS)):
+        path = call.path
+        if call.status < 400 and (path in QUIET or path.startswith(PARTS)):
             return
-        fields: dict[str, Any] = {
-            "id": call.id,
-            "method": call.method,
-            "path": call.path,
-            "status": call.status,
-            "seconds": round(call.seconds, 4),
-        }
-        failed = call.status >= 500
-        if call.requests:
-            failed |= _made(call.requests, fields)
-        if failed:
-            text = f"{call.method} {call.path}" if self.as_json else _line(fields)
-            self.say(text, "request", "warning", **fields)
-        elif self._least == 0:
-            self._call(call, fields)
-
-    def _call(self, call: Call, fields: Mapping[str, Any]) -> None:
-        """A call that went well: its line is written a little later, with others'."""
+        made = _Made(call.requests) if call.requests else None
+        went_well = call.status < 500 and (made is None or made.failure is None)
+        if went_well and self._least:
+            return
         if self.as_json:
-            line = self._lined(f"{call.method} {call.path}", "request", "info", fields)
+            fields = _fields(call, made)
+            level: Level = "info" if went_well else "warning"
+            line = self._lined(f"{call.method} {path}", "request", level, fields)
         else:
-            line = _line(fields)
-        if self._keep(line):
+            line = _line(call, made)
+        is_first = self._keep(line)
+        if not went_well:
+            self.write()
+        elif is_first:
+            # A little later, with others'.
             asyncio.get_running_loop().call_later(_KEPT_S, self.write)
 
     def crash(self, call: Call, error: Exception) -> None:
@@ -168,25 +161,44 @@ class _Handler(logging.Handler):
         self._log.say(text, "http", level, **fields)
 
 
-def _made(requests: Sequence["Followed"], fields: dict[str, Any]) -> bool:
-    """Notes what a call's requests have made, and whether one has failed."""
-    numbers, tokens, sound_s, first_s = [], 0, 0.0, None
-    failure: RuntimeFailure | None = None
-    for one in requests:
-        live = one.live
-        numbers.append(live.number)
-        tokens += live.tokens
-        sound_s += one.sound_s
-        failure = failure or live.failure
-        came_s = one.first_output_s
-        if came_s is not None:
-            first_s = came_s if first_s is None else min(first_s, came_s)
-    fields["requests"], fields["tokens"], fields["sound_s"] = numbers, tokens, round(sound_s, 3)
-    if first_s is not None:
-        fields["first_output_s"] = round(first_s, 4)
-    if failure is not None:
-        fields["code"] = failure.code
-    return failure is not None
+class _Made:
+    """What the requests of a call have made, and the first failure among them."""
+
+    __slots__ = ("failure", "first_s", "numbers", "sound_s", "tokens")
+
+    def __init__(self, requests: Sequence["Followed"]) -> None:
+        self.numbers: list[int | None] = []
+        self.tokens, self.sound_s = 0, 0.0
+        self.first_s: float | None = None
+        self.failure: RuntimeFailure | None = None
+        for one in requests:
+            live = one.live
+            self.numbers.append(live.number)
+            self.tokens += live.tokens
+            self.sound_s += one.sound_s
+            self.failure = self.failure or live.failure
+            first_s = one.first_output_s
+            if first_s is not None and (self.first_s is None or first_s < self.first_s):
+                self.first_s = first_s
+
+
+def _fields(call: Call, made: _Made | None) -> dict[str, Any]:
+    """A call as the fields of an object."""
+    fields: dict[str, Any] = {
+        "id": call.id,
+        "method": call.method,
+        "path": call.path,
+        "status": call.status,
+        "seconds": round(call.seconds, 4),
+    }
+    if made is not None:
+        fields["requests"], fields["tokens"] = made.numbers, made.tokens
+        fields["sound_s"] = round(made.sound_s, 3)
+        if made.first_s is not None:
+            fields["first_output_s"] = round(made.first_s, 4)
+        if made.failure is not None:
+            fields["code"] = made.failure.code
+    return fields
 
 
 @lru_cache(maxsize=1)
@@ -205,16 +217,16 @@ def _now() -> str:
     return f"{_utc(int(now))}.{int(now % 1 * 1000):03d}Z"
 
 
-def _line(fields: Mapping[str, Any]) -> str:
+def _line(call: Call, made: _Made | None) -> str:
     """A call's line for people."""
-    said = f"{fields['method']} {fields['path']} {fields['status'] or '-'}"
-    said += f", {fields['seconds']:.3f} s"
-    if fields.get("tokens"):
-        said += f", {fields['tokens']} tokens"
-    if fields.get("sound_s"):
-        said += f", {fields['sound_s']:.2f} s of sound"
-    if "first_output_s" in fields:
-        said += f", first after {fields['first_output_s']:.3f} s"
-    if "code" in fields:
-        said += f", {fields['code']}"
-    return f"{_clock(int(time.time()))} {said}  {fields['id']}"
+    said = f"{call.method} {call.path} {call.status or '-'}, {call.seconds:.3f} s"
+    if made is not None:
+        if made.tokens:
+            said += f", {made.tokens} tokens"
+        if made.sound_s:
+            said += f", {made.sound_s:.2f} s of sound"
+        if made.first_s is not None:
+            said += f", first after {made.first_s:.3f} s"
+        if made.failure is not None:
+            said += f", {made.failure.code}"
+    return f"{_clock(int(time.time()))} {said}  {call.id}"

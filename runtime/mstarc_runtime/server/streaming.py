@@ -65,41 +65,39 @@ async def unless_gone(request: Request, made: Coroutine[Any, Any, Made], end: En
     # answer costs.
     this = asyncio.current_task()
     assert this is not None
-    has_left = False
-
-    def leave() -> None:
-        nonlocal has_left
-        has_left = True
-        this.cancel()
-
-    stop = _watch(request, leave)
+    connection = connection_of(request.scope) or _Elsewhere(request.receive)
+    connection.ends_with_client(this)
     try:
         return await made
     except asyncio.CancelledError as error:
         end()
-        if has_left and not this.uncancel():
+        if connection.has_left and not this.uncancel():
             raise ClientLeft from error
         raise
     except BaseException:
         end()
         raise
     finally:
-        stop()
+        connection.ends_with_client(None)
 
 
-def _watch(request: Request, leave: Callable[[], None]) -> Callable[[], None]:
-    """Has `leave` called when the client has left, until what is returned is called."""
-    connection = connection_of(request.scope)
-    if connection is not None:
-        connection.when_gone(leave)
-        return connection.look_away
-    watching = asyncio.ensure_future(gone(request.receive))
-    watching.add_done_callback(lambda task: None if task.cancelled() else leave())
+class _Elsewhere:
+    """The connection of a request that another server has taken."""
 
-    def stop() -> None:
-        watching.cancel()
+    def __init__(self, receive: Receive) -> None:
+        self.has_left = False
+        self._receive = receive
+        self._watching: asyncio.Task[None] | None = None
 
-    return stop
+    def ends_with_client(self, task: "asyncio.Task[Any] | None") -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+        self._watching = None if task is None else asyncio.ensure_future(self._watch(task))
+
+    async def _watch(self, task: "asyncio.Task[Any]") -> None:
+        await gone(self._receive)
+        self.has_left = True
+        task.cancel()
 
 
 class Stream(Response):
