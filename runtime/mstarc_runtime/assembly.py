@@ -21,7 +21,7 @@ from mstarc_runtime.engine.host import HostEngine, HostPool
 from mstarc_runtime.engine.implementations import Implementations
 from mstarc_runtime.engine.kv_cache import BackendMaker
 from mstarc_runtime.errors import RuntimeFailure
-from mstarc_runtime.kvcache.levels import Cascade
+from mstarc_runtime.kvcache.levels import Cascade, explained
 from mstarc_runtime.live import RankPlan
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts, load_rank
 from mstarc_runtime.peer_memory import PeerMemory, Way
@@ -192,6 +192,10 @@ def make_worker(
     worker.start_s["weights"] = loaded - began
     worker.start_s["capture"] = captured - loaded - first
     say(f"{facts}: weights ready after {loaded - began:.1f} s")
+    for name in sorted(rank_settings.sharing & worker.parts.kv.keys()):
+        if device.type == "cuda":
+            layout = worker.parts.kv[name].cache.layout
+            say(f"{facts}: `{name}`: {explained(layout, settings.cascade)}")
     if graphs:
         compiled = f" (and first runs, which compile kernels, {first:.1f} s)" if first else ""
         later = f"; {worker.later.count} more while nobody is served" if worker.later.count else ""

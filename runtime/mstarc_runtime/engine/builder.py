@@ -4,7 +4,7 @@
 left when `build` is through. Weights are loaded here, so this is where start-up takes its time.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -64,7 +64,7 @@ class RankSettings:
     streams: Mapping[str, int]
     cascade: Cascade = "off"
     # Nodes whose requests may hold rows of prompts in the same pages.
-    sharing: Collection[str] = ()
+    sharing: Set[str] = frozenset()
 
 
 @dataclass(slots=True, kw_only=True)

@@ -49,6 +49,18 @@ def chunk_of(max_rows: int, page_size: int, cascade: Cascade) -> int:
     return chunk if chunk % page_size == 0 and chunk <= max_rows else 0
 
 
+def explained(layout: CacheLayout, cascade: Cascade) -> str:
+    """Why steps attend shared prompts as they do, for people."""
+    if layout.shared_chunk:
+        return f"steps read {layout.shared_chunk} rows of prompts once for all that share them"
+    apart = "steps attend prompts that are shared request by request"
+    if cascade == "off":
+        return f"{apart}: `--cascade off`"
+    if cascade == "auto" and layout.max_rows < LEAST_CONTEXT:
+        return f"{apart}: contexts hold {layout.max_rows} rows, and `auto` wants {LEAST_CONTEXT}"
+    return f"{apart}: no chunk of {_LEAST_CHUNK} rows or more is whole pages of a context"
+
+
 @dataclass(slots=True, kw_only=True)
 class LevelCounts:
     """Rows of prompts that requests have attended together, and how many were read for that."""

@@ -10,7 +10,8 @@ import torch
 
 from mstarc_runtime.attention import levels
 from mstarc_runtime.attention.mask import CAUSAL, FULL, PREFIX, Mask, frames
-from mstarc_runtime.kvcache.levels import SharedLevel, chunk_of, common_pages
+from mstarc_runtime.kvcache.layout import CacheLayout
+from mstarc_runtime.kvcache.levels import SharedLevel, chunk_of, common_pages, explained
 from tests.runtime.attention.attention_bench import Bench, Setting
 
 GPU = pytest.mark.gpu
@@ -141,3 +142,27 @@ def test_chunks_are_whole_pages_of_contexts_that_hold_them(cascade: str) -> None
         least = {"on": 512, "auto": 16_384, "off": 1 << 30}[cascade]
         assert (chunk > 0) == (most >= least)
         assert not chunk or most // chunk <= 32
+
+
+@pytest.mark.parametrize(
+    ("cascade", "most", "page", "said"),
+    [
+        ("auto", 16_384, 16, "steps read 512 rows of prompts once"),
+        ("auto", 8192, 16, "contexts hold 8192 rows"),
+        ("on", 8192, 48, "no chunk of 512 rows or more is whole pages"),
+        ("off", 16_384, 16, "`--cascade off`"),
+    ],
+)
+def test_people_are_told_why(cascade: str, most: int, page: int, said: str) -> None:
+    chunk = chunk_of(most, page, cascade)  # type: ignore[arg-type]
+    layout = CacheLayout(
+        layers=1,
+        kv_heads=1,
+        head_dim=8,
+        pages=4,
+        page_size=page,
+        slots=1,
+        max_rows=most,
+        shared_chunk=chunk,
+    )
+    assert said in explained(layout, cascade)  # type: ignore[arg-type]
