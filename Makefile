@@ -10,16 +10,23 @@ TORCH ?= torch
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
+# Of what is installed most is never loaded: Python compiles what is, when it is.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# Files in their order: those whose tests take long come first.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test ci fmt fmt-check lint types arch check-generated goldens generate bench mutations clean audit
+CHECKS := audit check-generated arch lint fmt-check
+
+.PHONY: help demo test test-slow ci fmt fmt-check lint types arch check-generated goldens generate bench mutations clean audit
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[run,serve,demo,dev]"
+	@echo "installing into $(VENV), which takes some minutes"
+	$(INSTALL) "$(TORCH)"
+	$(INSTALL) -e ".[run,serve,demo,dev]"
 	touch $@
 
 demo: $(READY) ## Ask the spoken question in examples/ and write the spoken answer to build/answer/
@@ -28,9 +35,20 @@ demo: $(READY) ## Ask the spoken question in examples/ and write the spoken answ
 	    --request examples/question.json --out build/answer
 
 test: $(READY) ## Run all tests that this machine can run
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(PYTEST)
 
-ci: fmt-check lint types arch check-generated audit test ## Everything that must hold, tests last
+test-slow: $(READY) ## The same with all cases, and properties with ten times as many examples
+	MSTARC_EXAMPLES=10 $(PYTEST) -m ""
+
+# mypy keeps a core busy for a minute: it runs beside the tests, and what it says stands between
+# their dots as a whole.
+ci: $(READY) ## Everything that must hold, tests last
+	$(MAKE) --no-print-directory -j $(WORKERS) --output-sync=target $(CHECKS)
+	failed=0; (said=$$($(BIN)/mypy 2>&1) && status=0 || status=$$?; \
+	    printf '\nmypy: %s\n' "$$said"; exit $$status) & types=$$!; \
+	$(PYTEST) || failed=$$?; \
+	wait $$types || { failed=1; echo "mypy has found something: see above"; }; \
+	exit $$failed
 
 fmt: $(READY) ## Write the code in its one form
 	$(BIN)/ruff format .

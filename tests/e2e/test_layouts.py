@@ -26,6 +26,8 @@ from tests.support.layout_runs import (
 
 Made = tuple[LoadedPlan, list[Collected]]
 
+# As `two` but for the numbers of ranks: one model tells whether those matter.
+ALIKE = {("bagel", "numbers"), ("qwen3_omni", "numbers")}
 # Messages that may be under way between two processes.
 HIGH_WATER_MARK = 10
 
@@ -48,7 +50,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
 
 @pytest.mark.parametrize(
     ("name", "layout"),
-    [(tiny.name, layout) for tiny in MODELS.values() for layout in tiny.layouts if layout != "one"],
+    [
+        pytest.param(
+            *(tiny.name, layout),
+            marks=[pytest.mark.slow] if (tiny.name, layout) in ALIKE else [],
+        )
+        for tiny in MODELS.values()
+        for layout in tiny.layouts
+        if layout != "one"
+    ],
 )
 def test_every_layout_gives_the_answers_of_one_rank(
     name: str, layout: str, whole: Callable[[str], Made], tmp_path: Path

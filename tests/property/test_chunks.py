@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mstarc.ir.chunks import Chunk, Closed, Cursor, Event, History, keeps_from, next_event
 from mstarc.ir.graph import Policy, Tail
+from tests.support.examples import examples
 
 Handed = tuple[int, int, int, int]
 
@@ -83,7 +84,7 @@ class Reader:
                 self.closes += 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(POLICIES, TAILS, st.lists(st.tuples(st.integers(0, 7), st.integers(0, 4)), max_size=14))
 def test_chunks_depend_on_items_alone(
     policy: Policy, tail: Tail, bursts: list[tuple[int, int]]

@@ -13,6 +13,7 @@ from mstarc.ir.graph import Call, Program, Statement, Weights
 from mstarc.ir.walking import map_bodies, map_statements
 from mstarc.passes import PassContext
 from mstarc.passes.plan_memory import plan_memory
+from tests.support.examples import examples
 from tests.support.sound_programs import sound_program
 
 SEEDS = st.integers(0, 2**32)
@@ -64,7 +65,7 @@ def planned(program: Program, kind: DeviceKind = H200) -> tuple[Program, list[st
     return after, [found.code for found in sink.diagnostics]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(SEEDS, st.sampled_from((64, 8192, 131072, 2**24, 2**31)))
 def test_the_order_of_declarations_changes_nothing(seed: int, tokens: int) -> None:
     random = Random(seed)
@@ -88,7 +89,7 @@ def test_the_order_of_declarations_changes_nothing(seed: int, tokens: int) -> No
     assert after.capacity == again.capacity
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(SEEDS, st.sampled_from((64, 8192, 131072, 2**20)))
 def test_what_fits_takes_no_more_than_there_is(seed: int, tokens: int) -> None:
     random = Random(seed)
@@ -111,7 +112,7 @@ def test_what_fits_takes_no_more_than_there_is(seed: int, tokens: int) -> None:
         assert planned(after)[0] == after
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(SEEDS)
 def test_over_full_by_one_percent_is_refused(seed: int) -> None:
     random = Random(seed)

@@ -14,6 +14,7 @@ from mstarc.ir.text import parse_program, print_program
 from mstarc.ir.verify import verify
 from mstarc.passes import PIPELINE, PassContext, run_pass, run_pipeline
 from mstarc.passes.place import placed_on
+from tests.support.examples import examples
 from tests.support.layouts import random_layout
 from tests.support.requests import requests_for
 from tests.support.sound_programs import sound_program
@@ -26,7 +27,7 @@ def context_on(placement: str) -> PassContext:
     return PassContext(sink=DiagnosticSink(), devices=parse_devices(placement))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(SEEDS, PLACEMENTS)
 def test_each_pass_keeps_the_meaning_and_repeats_itself(seed: int, placement: str) -> None:
     program = sound_program(seed)
@@ -44,7 +45,7 @@ def test_each_pass_keeps_the_meaning_and_repeats_itself(seed: int, placement: st
         program = after
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(SEEDS, SEEDS)
 def test_each_pass_keeps_the_meaning_on_any_layout(seed: int, layout: int) -> None:
     program = sound_program(seed)
@@ -69,7 +70,7 @@ def test_each_pass_keeps_the_meaning_on_any_layout(seed: int, layout: int) -> No
         program = after
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(SEEDS, PLACEMENTS)
 def test_turns_and_capacities_cannot_matter(seed: int, placement: str) -> None:
     program = run_pipeline(sound_program(seed), context_on(placement))
@@ -82,7 +83,7 @@ def test_turns_and_capacities_cannot_matter(seed: int, placement: str) -> None:
             assert actual.is_same_as(expected)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(SEEDS)
 def test_the_order_of_nodes_does_not_change_who_is_together(seed: int) -> None:
     program = sound_program(seed)

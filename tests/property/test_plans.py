@@ -15,6 +15,7 @@ from mstarc.ir.text import print_program
 from mstarc.passes import PassContext, run_pipeline
 from mstarc.plan import build_plan
 from mstarc.source import SourceFile
+from tests.support.examples import examples
 from tests.support.layouts import run_on
 from tests.support.requests import requests_for
 from tests.support.sound_programs import sound_program, sound_text
@@ -41,7 +42,7 @@ def files_of(seed: int, placement: str) -> dict[str, str] | None:
     return render(plan, mir=print_program(program))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(SEEDS, PLACEMENTS)
 def test_plan_means_what_its_program_means(seed: int, placement: str) -> None:
     files = files_of(seed, placement)
@@ -67,7 +68,7 @@ def check_meaning(files: dict[str, str], placement: str, program: Program, seed:
         assert all(items == meant.streams[name].items for name, items in streams.items())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(SEEDS, SEEDS)
 def test_a_plan_means_the_same_on_any_layout(seed: int, layout: int) -> None:
     program = sound_program(seed)
@@ -83,7 +84,7 @@ def test_a_plan_means_the_same_on_any_layout(seed: int, layout: int) -> None:
     check_meaning(render(plan, mir=print_program(placed)), "toy", program, seed)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(SEEDS, PLACEMENTS)
 def test_generated_python_parses_and_keeps_its_lines_short(seed: int, placement: str) -> None:
     for name, text in (files_of(seed, placement) or {}).items():

@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from mstarc.ir.text import MirSyntaxError, parse_program, print_program
 from tests.support.any_programs import any_program
+from tests.support.examples import examples
 
 SEEDS = st.integers(0, 2**32)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(SEEDS)
 @example(439798)  # a constant named `when`, alone behind `%x =`
 def test_a_printed_program_parses_to_itself(seed: int) -> None:
@@ -20,7 +21,7 @@ def test_a_printed_program_parses_to_itself(seed: int) -> None:
     assert print_program(parse_program(text, "other.mir")) == text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(SEEDS, st.floats(0, 1), st.sampled_from(["", "(", '"', "%", "§", " 3 ", "}"]))
 def test_a_damaged_text_is_a_syntax_error_or_another_program(
     seed: int, place: float, noise: str

@@ -14,6 +14,7 @@ from mstarc.syntax.parser import parse
 from mstarc.syntax.printer import print_spec
 from mstarc.syntax.tokens import read_tokens
 from tests.property.spec_text import specs
+from tests.support.examples import examples
 
 SAMPLES = sorted((Path(__file__).parents[2] / "specs").glob("*.mstar"))
 SAMPLE_TEXTS = [path.read_text(encoding="utf-8") for path in SAMPLES]
@@ -44,7 +45,7 @@ def check_any_text(text: str) -> None:
         assert ast.same_tree(spec, again)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(specs)
 def test_what_is_printed_is_parsed_to_the_same(spec: ast.Spec) -> None:
     text = print_spec(spec)
@@ -59,7 +60,7 @@ def test_what_is_printed_is_parsed_to_the_same(spec: ast.Spec) -> None:
     assert print_spec(third, source) == canonical
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(max_size=200))
 @example("mstar 1\nmodel m\nlet a = " + "(" * 5000)
 @example("mstar 1\nmodel m\nlet a = " + "-" * 5000 + "1")
@@ -82,13 +83,13 @@ emit <- -> ( ) { } [ ] : , = . + - * / // .. == if else when on as chunk until a
 """
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.sampled_from([*WORDS.split(), "\n"]), max_size=60))
 def test_any_order_of_words_is_reported_and_never_raises(words: list[str]) -> None:
     check_any_text("mstar 1\nmodel m\n" + " ".join(words))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(SAMPLE_TEXTS))
 def test_broken_specs_are_reported_and_never_raise(chance: random.Random, text: str) -> None:
     for _ in range(chance.randint(1, 4)):
@@ -111,7 +112,9 @@ COMMENTS = ("# plain", "## about it", "#", "##", "#: odd")
 
 
 # A draw for every line of a shipped spec is what is wanted here, not too much of it.
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.large_base_example])
+@settings(
+    max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.large_base_example]
+)
 @given(st.randoms(use_true_random=False), st.sampled_from(SAMPLE_TEXTS))
 def test_formatting_keeps_every_comment(chance: random.Random, text: str) -> None:
     lines = text.split("\n")
