@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.run_here import run_here
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "hello_stream"
 
@@ -31,13 +33,11 @@ def test_the_example_says_the_same_in_one_process_and_in_two(tmp_path: Path) -> 
     made = {}
     for placement in ("cpu", "2xcpu"):
         out = tmp_path / placement
-        done = run(
-            *("mstarc_runtime", str(plan), "--placement", placement, "--threads", "1"),
-            *("--input", "prompt=hello", "--out", str(out), "--seed", "3"),
-        )
-        assert done.returncode == 0, done.stderr
+        words = ("--input", "prompt=hello", "--out", str(out), "--seed", "3")
+        done = run_here(plan, "--placement", placement, *words)
+        assert done.status == 0, done.err
         made[placement] = {path.name: path.read_bytes() for path in out.iterdir()}
-        assert done.stdout == f"reply: {made[placement]['reply.txt'].decode()}"
+        assert done.out == f"reply: {made[placement]['reply.txt'].decode()}"
     assert made["cpu"] == made["2xcpu"]
     assert set(made["cpu"]) == {"reply.txt", "song.wav"}
 
@@ -53,6 +53,5 @@ def test_an_answer_without_an_item_is_empty_and_ends(tmp_path: Path) -> None:
         *("--option", "max_tokens=0", "--out", str(tmp_path / "out")),
     )
     assert done.returncode == 0, done.stderr
-    assert "0.0" in done.stderr
     assert "is empty" in done.stderr
     assert not (tmp_path / "out").exists()

@@ -1,9 +1,6 @@
-"""Qwen3-Omni at tiny sizes as a command: the same answer from one process, two and shards."""
+"""Qwen3-Omni at tiny sizes, with real ranks: the same answer from one process, two and shards."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +9,10 @@ import soundfile
 from numpy.typing import NDArray
 
 from tests.support.omni_media import write_media
+from tests.support.run_here import run_here
+from tests.support.serving import compiled
 
 Samples = NDArray[np.float64]
-ROOT = Path(__file__).parents[2]
 HEAD = """
 model: qwen3_omni
 devices: {devices}
@@ -68,33 +66,13 @@ REQUEST = {
 }
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'runtime'}"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-
-
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("omni")
     write_media(folder)
     (folder / "request.json").write_text(json.dumps(REQUEST))
-    given: list[str] = []
-    for name, text in LAYOUTS.items():
-        (folder / f"{name}.yaml").write_text(text)
-        given += ["--deployment", str(folder / f"{name}.yaml")]
-    compiled = run(
-        *("mstarc", "compile", str(ROOT / "specs" / "qwen3_omni.mstar")),
-        *("--sizes", str(ROOT / "specs" / "tiny" / "qwen3_omni.yaml")),
-        *(*given, "-o", str(folder / "plan")),
-    )
-    assert compiled.returncode == 0, compiled.stderr
-    return folder / "plan"
+    spec, sizes = "specs/qwen3_omni.mstar", "specs/tiny/qwen3_omni.yaml"
+    return compiled(folder, spec, sizes, deployments=LAYOUTS)
 
 
 @pytest.fixture(scope="module")
@@ -104,11 +82,9 @@ def alone(plan: Path) -> tuple[str, Samples]:
 
 def answer(plan: Path, layout: str) -> tuple[str, Samples]:
     out = plan.parent / layout
-    done = run(
-        *("mstarc_runtime", str(plan), "--placement", layout, "--threads", "1"),
-        *("--request", str(plan.parent / "request.json"), "--out", str(out)),
-    )
-    assert done.returncode == 0, done.stderr
+    request = plan.parent / "request.json"
+    done = run_here(plan, "--placement", layout, "--request", str(request), "--out", str(out))
+    assert done.status == 0, done.err
     return (out / "reply.txt").read_text(), soundfile.read(out / "speech.wav")[0]
 
 

@@ -29,8 +29,6 @@ from tests.support.shipped_specs import SPECS_BY_NAME
 Groups = tuple[tuple[str, str, Mapping[str, Any]], ...]
 """Node names, ranks and the other keys of a deployment's groups."""
 
-# Requests of a burst share steps, so that it takes fewer of them.
-_TILE_ROWS = 8
 GREEDY = {"temperature": 0.0}
 QWEN_GREEDY = {**GREEDY, "talker_temperature": 0.0, "code_temperature": 0.0}
 # Requests of a burst share steps, so that it takes fewer of them.
@@ -50,7 +48,8 @@ class Tiny:
 TINY: tuple[Tiny, ...] = (
     Tiny(
         name="orpheus",
-        count=64,
+        # Every prompt of `_request` with every length.
+        count=24,
         layouts={
             "one": (("frontend, lm, codec", "0", {}),),
             "two": (("frontend, lm", "0", {}), ("codec", "1", {})),
