@@ -27,7 +27,7 @@ def _expect(weight, unit, first, K: tl.constexpr, SPAN: tl.constexpr, CHAINED: t
     them. A line of the cache has 64 numbers."""
     if CHAINED:
         at = (
-            weight + unit.to(tl.int64)[:, None] * K + first + tl.arange(0, SPAN // 64)[None, :] * 64
+            weight + unit.to(tl.int64)[:, None] * K + first + tl.arange(0, (SPAN + 63) // 64)[None, :] * 64
         )
         tl.inline_asm_elementwise(
             "prefetch.global.L2 [$1]; mov.u32 $0, 0;",

@@ -74,10 +74,10 @@ class Cut:
 class Cuts:
     """Of a layer's four products. Of `project`, `rows` are pairs of a head's numbers."""
 
-    project: Cut = Cut(rows=16, columns=128)
+    project: Cut = Cut(rows=16, columns=256, stages=3)
     out: Cut = Cut(rows=32, columns=128, split=4)
     gate: Cut = Cut(rows=32, columns=128)
-    down: Cut = Cut(rows=32, columns=128, split=4)
+    down: Cut = Cut(rows=32, columns=128, split=8)
 
     def suit(self, layer: LayerMatrices, sizes: StackSizes) -> bool:
         """Whether they cut a layer's matrices evenly."""

@@ -13,6 +13,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.nn import functional
 
 # Columns behind the parts: ones that take a bias.
 _TAIL = 16
@@ -84,72 +85,60 @@ def _gelu(inner, out, K, SPLIT: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _split(x, PART: tl.constexpr):
-    first = x.to(PART)
-    rest = x - first.to(tl.float32)
-    second = rest.to(PART)
-    return first, second, (rest - second.to(tl.float32)).to(PART)
-
-
-@triton.jit
-def _added_product(a1, a2, a3, b1, b2, b3, total, SIX: tl.constexpr):
-    """`total` and the product of what a and b are the sums of: six of its parts, or three."""
-    if SIX:
-        total = tl.dot(a3, b1, total)
-        total = tl.dot(a2, b2, total)
-        total = tl.dot(a1, b3, total)
-    total = tl.dot(a2, b1, total)
-    total = tl.dot(a1, b2, total)
-    return tl.dot(a1, b1, total)
+def _split(x, out, K, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, BLOCK)
+    there = at < K
+    _put(out, row, at, there, tl.load(x + row * K + at, mask=there, other=0.0), K, True)
+    tail = tl.arange(0, 16)
+    _put_ones(out, row, tail, tail < 16, K)
 
 
 @triton.jit
 def _attend(
     qkv, out, scale, K, rows,
-    D: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
-    SPLIT: tl.constexpr, PART: tl.constexpr,
+    D: tl.constexpr, WIDE: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """A block: some rows of one head of one image. The first `LOW` numbers of a head are taken by
-    themselves, and the few behind them."""
+    """A block: some rows of one head of one image."""
     row = tl.program_id(0) * M + tl.arange(0, M)
     head = tl.program_id(1)
     image = tl.program_id(2)
-    low = tl.arange(0, LOW)[None, :]
-    high = LOW + tl.arange(0, HIGH)[None, :]
+    within = tl.arange(0, WIDE)
+    inside = within < D
     base = qkv + image.to(tl.int64) * rows * 3 * K + head * D
     is_row = (row < rows)[:, None]
-    at = base + row[:, None] * 3 * K
-    a1, a2, a3 = _split(tl.load(at + low, mask=is_row, other=0.0) * scale, PART)
-    c1, c2, c3 = _split(tl.load(at + high, mask=is_row & (high < D), other=0.0) * scale, PART)
+    q = tl.load(
+        base + row[:, None] * 3 * K + within[None, :], mask=is_row & inside[None, :], other=0.0
+    )
     best = tl.full((M,), float("-inf"), dtype=tl.float32)
     total = tl.zeros((M,), dtype=tl.float32)
-    seen = tl.zeros((M, LOW), dtype=tl.float32)
-    more = tl.zeros((M, HIGH), dtype=tl.float32)
+    seen = tl.zeros((M, WIDE), dtype=tl.float32)
     for start in range(0, rows, N):
         other = start + tl.arange(0, N)
-        there = (other < rows)[:, None]
-        key = base + K + other[:, None] * 3 * K
-        b1, b2, b3 = _split(tl.trans(tl.load(key + low, mask=there, other=0.0)), PART)
-        scores = _added_product(a1, a2, a3, b1, b2, b3, tl.zeros((M, N), tl.float32), SPLIT)
-        b1, b2, b3 = _split(tl.trans(tl.load(key + high, mask=there & (high < D), other=0.0)), PART)
-        scores = _added_product(c1, c2, c3, b1, b2, b3, scores, SPLIT)
-        scores = tl.where((other < rows)[None, :], scores * 1.4426950408889634, float("-inf"))
+        there = other < rows
+        k = tl.load(
+            base + K + other[None, :] * 3 * K + within[:, None],
+            mask=there[None, :] & inside[:, None],
+            other=0.0,
+        )
+        scores = tl.dot(q, k, input_precision=PRECISION) * (scale * 1.4426950408889634)
+        scores = tl.where(there[None, :], scores, float("-inf"))
         above = tl.maximum(best, tl.max(scores, axis=1))
         weights = tl.exp2(scores - above[:, None])
         fade = tl.exp2(best - above)
         total = total * fade + tl.sum(weights, axis=1)
-        w1, w2, w3 = _split(weights, PART)
-        b1, b2, b3 = _split(tl.load(key + K + low, mask=there, other=0.0), PART)
-        seen = _added_product(w1, w2, w3, b1, b2, b3, seen * fade[:, None], SPLIT)
-        b1, b2, b3 = _split(tl.load(key + K + high, mask=there & (high < D), other=0.0), PART)
-        more = _added_product(w1, w2, w3, b1, b2, b3, more * fade[:, None], SPLIT)
+        v = tl.load(
+            base + 2 * K + other[:, None] * 3 * K + within[None, :],
+            mask=there[:, None] & inside[None, :],
+            other=0.0,
+        )
+        seen = seen * fade[:, None] + tl.dot(weights, v, input_precision=PRECISION)
         best = above
-    number = (image.to(tl.int64) * rows + row)[:, None]
-    _put(out, number, head * D + low, is_row & (low < D), seen / total[:, None], K, SPLIT)
-    _put(out, number, head * D + high, is_row & (high < D), more / total[:, None], K, SPLIT)
-    if SPLIT:
-        tail = tl.arange(0, 16)[None, :]
-        _put_ones(out, number, tail, is_row & (tail < 16) & (head == 0), K)
+    seen = seen / total[:, None]
+    number = image.to(tl.int64) * rows + row
+    to = out + number[:, None] * K + head * D + within[None, :]
+    tl.store(to, seen, mask=is_row & inside[None, :])
 
 
 def _operand(rows: int, width: int, device: torch.device, *, split: bool) -> Tensor:
@@ -200,14 +189,20 @@ def gelu(inner: Tensor, *, split: bool) -> Tensor:
 def attend(qkv: Tensor, *, images: int, heads: int, split: bool) -> Tensor:
     """What rows of each image see of one another, as a product takes it; `qkv` f32[R, 3 K].
 
-    Products inside are six of bfloat16 where rows are split, else three, which keep 16 bits.
+    Products inside are those of TF32, or for split rows the library's of float32.
     """
     count, width = qkv.shape[0], qkv.shape[1] // 3
     assert qkv.is_contiguous()
     rows, head_dim = count // images, width // heads
-    out = _operand(count, width, qkv.device, split=split)
+    if split:
+        q, k, v = (
+            part.view(images, rows, heads, head_dim).transpose(1, 2)
+            for part in qkv.chunk(3, dim=-1)
+        )
+        seen = functional.scaled_dot_product_attention(q, k, v)
+        return split_rows(seen.transpose(1, 2).reshape(count, width))
+    out = _operand(count, width, qkv.device, split=False)
     tile = 64 if rows > 32 else 16
-    low = 1 << (head_dim.bit_length() - 1)
     _attend[(triton.cdiv(rows, tile), heads, images)](
         qkv,
         out,
@@ -215,16 +210,23 @@ def attend(qkv: Tensor, *, images: int, heads: int, split: bool) -> Tensor:
         width,
         rows,
         D=head_dim,
-        LOW=low,
-        HIGH=max(16, triton.next_power_of_2(head_dim - low)),
+        WIDE=max(16, triton.next_power_of_2(head_dim)),
         M=tile,
         N=tile,
-        SPLIT=split,
-        # The interpreter multiplies no bfloat16.
-        PART=tl.bfloat16 if qkv.device.type == "cuda" else tl.float32,
+        PRECISION="tf32",
         num_warps=4,
-        num_stages=1,
+        num_stages=2,
     )
+    return out
+
+
+def split_rows(x: Tensor) -> Tensor:
+    """Rows f32[R, K] as a product of split rows takes them."""
+    rows, width = x.shape
+    assert x.is_contiguous()
+    out = _operand(rows, width, x.device, split=True)
+    block = triton.next_power_of_2(width)
+    _split[(rows,)](x, out, width, BLOCK=block, num_warps=4 if block <= 2048 else 8)
     return out
 
 

@@ -53,7 +53,7 @@ def test_rows_of_an_image_see_one_another(split: bool) -> None:
     found = tower_rows.attend(qkv, images=images, heads=heads, split=split)
     read = _sum_of_parts(found) if split else found
     error = float((read - wanted).norm() / wanted.norm())
-    assert error < (2e-6 if split else 1e-4)
+    assert error < (2e-6 if split else 2e-3)
 
 
 def test_six_products_are_one_of_float32() -> None:
