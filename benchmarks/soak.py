@@ -16,6 +16,7 @@ process with several beginnings. The exit status is 1 if anything was not as it 
 
 import argparse
 import asyncio
+import base64
 import contextlib
 import json
 import os
@@ -98,13 +99,20 @@ class Soak:
 
 
 def content_of(ask: Ask, body: bytes) -> bytes:
-    """What of an answer is the same every time: no ids and no times."""
+    """What of an answer is the same every time: no ids and no times, and not how it was cut."""
+    if ask.body.get("stream_format") == "sse":
+        pieces = [event["audio"] for event in _events(body) if event.get("audio")]
+        return b"".join(base64.b64decode(piece) for piece in pieces)
     if ask.route != "/v1/chat/completions":
         return body
+    choices = [event["choices"] for event in _events(body)]
+    texts = [c["delta"].get("content") or "" for choice in choices for c in choice]
+    return "".join(texts).encode()
+
+
+def _events(body: bytes) -> list[dict[str, Any]]:
     lines = [line for line in body.split(b"\n") if line.startswith(b"data: {")]
-    choices = [json.loads(line[6:])["choices"] for line in lines]
-    pieces = [c["delta"].get("content") or "" for choice in choices for c in choice]
-    return "".join(pieces).encode()
+    return [json.loads(line[6:]) for line in lines]
 
 
 def is_whole(ask: Ask, body: bytes) -> bool:
