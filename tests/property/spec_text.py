@@ -130,7 +130,7 @@ params = several(node(ast.Param, name=names, type=types, default=maybe(literals)
 op_params = several(node(ast.Param, name=labels, type=types, default=maybe(literals)))
 results = several(node(ast.Result, name=labels, type=types, condition=maybe(exprs)))
 aliases = several(strings, most=2)
-settings = several(node(ast.Setting, name=labels, value=exprs))
+settings = several(node(ast.Setting, name=labels, value=exprs, last=maybe(exprs)))
 
 args = several(node(ast.Arg, name=maybe(names), value=exprs))
 context_refs = node(ast.ContextRef, name=names, index=maybe(exprs))
