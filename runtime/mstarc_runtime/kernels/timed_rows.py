@@ -26,9 +26,8 @@ def _expect(weight, unit, first, K: tl.constexpr, SPAN: tl.constexpr, CHAINED: t
     """Brings columns of a block's weights nearer while the kernel before still runs: nobody writes
     them. A line of the cache has 64 numbers."""
     if CHAINED:
-        at = (
-            weight + unit.to(tl.int64)[:, None] * K + first + tl.arange(0, (SPAN + 63) // 64)[None, :] * 64
-        )
+        line = first + tl.arange(0, (SPAN + 63) // 64) * 64
+        at = weight + unit.to(tl.int64)[:, None] * K + line[None, :]
         tl.inline_asm_elementwise(
             "prefetch.global.L2 [$1]; mov.u32 $0, 0;",
             "=r,l",
