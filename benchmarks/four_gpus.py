@@ -131,7 +131,7 @@ class Run:
             "rows": str(rows),
             "layout": layout.name,
             "prompt": part.prompt,
-            "warm_ups": 1,
+            "warm_ups": 1 if self.is_tiny else 2,
             "waves": self.asked.waves,
             "loads": [
                 {

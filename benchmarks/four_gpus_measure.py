@@ -4,7 +4,7 @@
 
 A job names the plan, the file for its rows (a JSON object a line, as they come), the loads with
 their batches, and how many waves of each are measured. Of the waves of a batch the middle one is
-the row. A wave of one request warms up before each load, and one of each batch before its first.
+the row. Waves of each batch warm up before those that are measured: `warm_ups` of them.
 """
 
 import json
