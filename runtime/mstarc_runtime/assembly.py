@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from mstarc_runtime.attention.makers import BackendMaker
 from mstarc_runtime.engine import later_sizes
 from mstarc_runtime.engine.builder import RankBuilder, RankSettings
 from mstarc_runtime.engine.coverage import require_graphs
@@ -19,7 +20,6 @@ from mstarc_runtime.engine.device_choices import choices_on
 from mstarc_runtime.engine.eager import Executor
 from mstarc_runtime.engine.host import HostEngine, HostPool
 from mstarc_runtime.engine.implementations import Implementations
-from mstarc_runtime.engine.kv_cache import BackendMaker
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.kvcache.levels import Cascade, explained
 from mstarc_runtime.live import RankPlan

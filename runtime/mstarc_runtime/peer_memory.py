@@ -16,7 +16,8 @@ from mstarc_runtime.loader import PlacementFacts
 from mstarc_runtime.messages import LentRing, Message
 from mstarc_runtime.streaming.outbox import Outbox
 from mstarc_runtime.streaming.peer_ring import PeerRing, is_long_enough
-from mstarc_runtime.streaming.ring import Ring, is_single
+from mstarc_runtime.streaming.ring import Ring
+from mstarc_runtime.streaming.standing import is_single
 
 if TYPE_CHECKING:
     from mstarc_runtime.worker import Worker

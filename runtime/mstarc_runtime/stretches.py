@@ -6,8 +6,8 @@ some passes one behind the other, and reads what they have left when the next ar
 device waits for nobody.
 
 How many passes: as many as the plan says and every row may still make, for which streams have room
-and, where a pass pulls from one, items. Fewer, so that nobody waits: one where a request is on its way to the group; and for a row of
-whose stream nobody has read yet, no more than until its reader can.
+and, where a pass pulls from one, items. Fewer, so that nobody waits: one where a request is on its
+way to the group; and for a row whose stream nobody has read yet, no more than until its reader can.
 """
 
 from dataclasses import dataclass

@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mstarc_runtime.attention.makers import reference_attention
 from mstarc_runtime.engine.arrays import ContextArrays
 from mstarc_runtime.engine.batch import StepBatch
-from mstarc_runtime.engine.kv_cache import KVEngine, reference_attention
+from mstarc_runtime.engine.kv_cache import KVEngine
 from mstarc_runtime.engine.op_plans import GREEDY, op_plans, sampler_states
 from mstarc_runtime.engine.options import OptionTable
 from mstarc_runtime.kvcache.cache import KVCache

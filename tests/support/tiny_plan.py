@@ -8,8 +8,8 @@ from mstarc import driver
 from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
 from mstarc_runtime.assembly import Extras, RunSettings
+from mstarc_runtime.attention.makers import BackendMaker
 from mstarc_runtime.engine.eager import Executor
-from mstarc_runtime.engine.kv_cache import BackendMaker
 from mstarc_runtime.launch import LocalRanks
 from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.request import PreparedRequest

@@ -13,12 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mstarc_runtime.attention.makers import reference_attention
 from mstarc_runtime.calibration.modules import built
 from mstarc_runtime.calibration.weigh import bytes_of
 from mstarc_runtime.engine.arrays import ContextArrays
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.dtypes import torch_dtype
-from mstarc_runtime.engine.kv_cache import KVEngine, reference_attention
+from mstarc_runtime.engine.kv_cache import KVEngine
 from mstarc_runtime.engine.op_plans import GREEDY, op_plans, sampler_states
 from mstarc_runtime.engine.options import OptionTable
 from mstarc_runtime.engine.stateless import StatelessEngine

@@ -12,11 +12,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from mstarc_runtime.attention.makers import BackendMaker, reference_attention
 from mstarc_runtime.engine.arrays import ContextArrays, context_names
 from mstarc_runtime.engine.dtypes import dtype_name, torch_dtype
 from mstarc_runtime.engine.host import HostEngine
 from mstarc_runtime.engine.implementations import Implementations
-from mstarc_runtime.engine.kv_cache import BackendMaker, KVEngine, reference_attention
+from mstarc_runtime.engine.kv_cache import KVEngine
 from mstarc_runtime.engine.mirroring import (
     Followers,
     FollowingEngine,
@@ -37,7 +38,8 @@ from mstarc_runtime.layers.shard import Shard
 from mstarc_runtime.plan_api import ContextArray, Loop, Policy, Sampler, Signature, Weights
 from mstarc_runtime.streaming.counts import LazyCounts
 from mstarc_runtime.streaming.outbox import Courier, Outbox
-from mstarc_runtime.streaming.ring import Ring, StreamListener
+from mstarc_runtime.streaming.ring import Ring
+from mstarc_runtime.streaming.standing import StreamListener
 
 
 class Grouping(Protocol):

@@ -10,9 +10,9 @@ from functools import partial
 
 import torch
 
+from mstarc_runtime.attention.makers import BackendMaker, reference_attention
 from mstarc_runtime.engine.cuda_graph import CudaGraphExecutor
 from mstarc_runtime.engine.eager import EagerExecutor, Executor
-from mstarc_runtime.engine.kv_cache import BackendMaker, reference_attention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,13 @@ reads is attended beside its own rows, and nothing of them stays.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mstarc_runtime.attention.backend import AttentionBackend
-from mstarc_runtime.attention.torch_reference import TorchAttention
 from mstarc_runtime.engine.arrays import (
     ContextArrays,
     Index,
@@ -31,6 +30,8 @@ from mstarc_runtime.engine.op_graphs import OpGraphs
 from mstarc_runtime.engine.op_plans import DEFAULT, OpPlan, sampling_settings
 from mstarc_runtime.engine.op_results import OpResults
 from mstarc_runtime.engine.packed_context import ArrayContext, PackedContext
+from mstarc_runtime.engine.renewing import begin_anew
+from mstarc_runtime.engine.spans import Span, span_of, spans_of
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.tables import CacheSnapshot
 from mstarc_runtime.layers.sampler import SamplerState
@@ -38,20 +39,6 @@ from mstarc_runtime.layers.shard import WHOLE, Shard
 from mstarc_runtime.plan_api import Sampler
 
 _ONE = [1]
-
-
-Span = int | NDArray[np.int64] | None
-
-
-class BackendMaker(Protocol):
-    """Chooses the attention of a cache."""
-
-    def __call__(self, cache: KVCache) -> AttentionBackend: ...
-
-
-def reference_attention(cache: KVCache) -> AttentionBackend:
-    """Plain torch: row by row on a CPU, all at once elsewhere."""
-    return TorchAttention(cache, row_by_row=cache.device.type == "cpu")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,7 +99,7 @@ class KVEngine:
             return
         keys, counts = self._room(batch, rows, name, index)
         batch.growth[(self.name, name)] = counts.tolist()
-        self._spans[name] = _span(advance, keys.size // batch.size)
+        self._spans[name] = span_of(advance, keys.size // batch.size)
 
     def _room(
         self, batch: StepBatch, rows: int | Sequence[int], context: str, index: Index
@@ -142,7 +129,7 @@ class KVEngine:
             self._step_context(batch.bucket, name, keep=False).prepare(batch.slots)
             return
         keys, self._peeked[name] = self._room(batch, rows, name, index)
-        self._peeked_spans[name] = _span(advance, keys.size // batch.size)
+        self._peeked_spans[name] = span_of(advance, keys.size // batch.size)
 
     def fork(
         self,
@@ -222,16 +209,7 @@ class KVEngine:
         is_there = self._renewed.get(key) == tables.version and (lengths == rows).all()
         if not (is_there and all(call.is_of(batch.slots) for call in calls)):
             self._renewed.pop(key, None)
-            for slot in batch.slot_list:
-                self.cache.release(slot, context)
-            try:
-                for call in calls:
-                    call.share_slots(calls[0])
-                    call.prepare(batch.slots)
-            except Exception:
-                for slot in batch.slot_list:
-                    self.cache.release(slot, context)
-                raise
+            begin_anew(self.cache, batch, context, calls)
             self._renewed[key] = tables.version
         for ordinal, call in enumerate(calls):
             batch.step_contexts[(self.name, context, ordinal)] = call
@@ -371,14 +349,11 @@ class KVEngine:
             keys=np.concatenate([self._keys[context] for context in contexts]),
             mask=plan.mask,
             keep=False,
-            span=_spans_of([self._peeked_spans[context] for context in contexts], batch.size),
+            span=spans_of([self._peeked_spans[context] for context in contexts], batch.size),
         )
         results = parts_of(method(made, *(repeated(a, len(contexts)) for a in arguments)))
-        return tuple(
-            part
-            for each in zip(*(r.chunk(len(contexts)) for r in results), strict=True)
-            for part in each
-        )
+        of_each = zip(*(result.chunk(len(contexts)) for result in results), strict=True)
+        return tuple(part for parts in of_each for part in parts)
 
     def _is_of_prompts(self, context: str, plan: OpPlan) -> bool:
         """Whether a packed call's rows stay, in one context a request, and move its position."""
@@ -421,17 +396,3 @@ class KVEngine:
         if plan.keep:
             batch.contexts[(self.name, context)] = made
         return made
-
-
-def _spans_of(spans: Sequence[Span], size: int) -> Span:
-    """By how much positions move, context after context; all are told of it, or none."""
-    known = [np.broadcast_to(span, size) for span in spans if span is not None]
-    assert len(known) in (0, len(spans)), "positions of one op move alike"
-    return np.concatenate(known) if known else None
-
-
-def _span(advance: int | Sequence[int] | None, contexts: int) -> Span:
-    """By how much the positions of each key move, where a request has so many contexts."""
-    if advance is None or isinstance(advance, int):
-        return advance
-    return np.repeat(np.array(advance, dtype=np.int64), contexts)

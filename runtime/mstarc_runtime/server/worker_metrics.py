@@ -64,7 +64,7 @@ class WorkerMetrics(Collector):
         restarts.add_metric([], self._restarts)
         yield restarts
         blocks = GaugeMetricFamily(
-            "mstarc_python_blocks", "Pieces of memory that Python's objects hold", labels=["process"]
+            "mstarc_python_blocks", "Pieces of memory that Python has", labels=["process"]
         )
         blocks.add_metric(["server"], sys.getallocatedblocks())
         for process, told in self._told.items():

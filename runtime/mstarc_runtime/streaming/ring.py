@@ -9,7 +9,7 @@ and `release` for both.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,20 +22,9 @@ from mstarc_runtime.engine.job import Job
 from mstarc_runtime.plan_api import Cut, Maybe, Policy
 from mstarc_runtime.streaming.chunks import NEVER, Chunk, Cutter
 from mstarc_runtime.streaming.counts import Slots
+from mstarc_runtime.streaming.standing import Standing, StreamListener, is_single
 
 _YES = b"\x01"
-
-Standing = Literal["ready", "last", "waiting", "drained", "empty"]
-
-
-class StreamListener(Protocol):
-    """Who is told when a waiting reader can go on, and when a reader has made room."""
-
-    def reader_woken(self, stream: str, slot: int, has_chunk: bool) -> None:
-        """`has_chunk`: there is one to take; otherwise the stream has closed."""
-        ...
-
-    def room_made(self, stream: str, slot: int, read_to: int) -> None: ...
 
 
 class Ring:
@@ -408,8 +397,3 @@ class Ring:
         end = chunk.offset + chunk.items
         positions = torch.arange(end, end + chunk.padding, device=self._device) % self.capacity
         self._storage[slot, positions] = pad
-
-
-def is_single(policy: Policy) -> bool:
-    """Whether a chunk is handed over as the item that it holds."""
-    return policy.kind == "fixed" and policy.size == 1
