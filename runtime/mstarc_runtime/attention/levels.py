@@ -16,8 +16,9 @@ from mstarc_runtime.kvcache.levels import LevelCounts, SharedLevel, common_pages
 from mstarc_runtime.kvcache.mirror import MirroredArray
 from mstarc_runtime.kvcache.packed import PackedRows
 
-LEAST_SAVED_ROWS = 4096
-"""Rows that a packed call must not read a second time for two launches more to be worth it."""
+LEAST_SAVED_ROWS = 16_384
+"""Rows that a packed call must not read a second time for two launches more to be worth it: on an
+H200 saving 7,168 made it 1.7 times as long, 28,672 0.8 times (`benchmarks/cascade.py`)."""
 
 
 class MirroredLevel:

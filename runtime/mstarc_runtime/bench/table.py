@@ -74,8 +74,9 @@ def _said(facts: Mapping[str, Any]) -> list[str]:
     if "ready_s" not in facts:
         return []
     parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in facts["start_s"].items())
-    lines = [f"ready after {facts['ready_s']:.1f} s ({parts})"]
-    if facts["graph_runs"] and facts["eager_fallbacks"]:
+    lines = [f"ready after {facts['ready_s']:.1f} s" + (f" ({parts})" if parts else "")]
+    # Of another server only its start is known.
+    if facts.get("graph_runs") and facts["eager_fallbacks"]:
         lines.append(f"{facts['graph_runs']} steps were one graph each; call by call ran:")
         lines += [
             f"  {e['walk']} ({', '.join(e['nodes']) or 'no node'}) at batch {e['bs']}: "

@@ -56,6 +56,12 @@ def test_a_table_has_a_row_a_load_and_says_what_ran_call_by_call() -> None:
     assert "ratios" not in text
 
 
+def test_of_another_server_only_its_start_is_known() -> None:
+    found = result(2.0)
+    found["targets"][0]["facts"] = {"url": "http://a", "ready_s": 91.0, "start_s": {}}
+    assert "ready after 91.0 s\n" in table(found).replace(" \n", "\n")
+
+
 def test_targets_are_set_against_the_first_one() -> None:
     found = result(2.0, 1.0)
     assert [(entry["target"], entry["against"], entry["load"]) for entry in found["ratios"]] == [
