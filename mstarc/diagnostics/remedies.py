@@ -5,6 +5,8 @@ A help that knows the place, with its names and numbers, is always better; this 
 
 REMEDIES: dict[str, str] = {
     "MS0009": "a file of sizes holds `name: value` for items of the spec's config",
+    "MS0106": "use another name, or put the statement that begins with this word on its own",
+    "MS0109": "move it to where it belongs",
     "MS0115": "write what the block holds, or leave the block out",
     "MS0120": "write `each stream as chunk`, `each stream as chunk, last`, or one name for each "
     "stream of a `zip`",
@@ -50,6 +52,7 @@ REMEDIES: dict[str, str] = {
     "MS0418": "give all reads one condition",
     "MS0504": "write a bound of config, options and numbers that is at least 0",
     "MS0512": "put it before the transition, or take it away",
+    "MS0514": "write conditions of which one alone can hold: `next a if p else b`",
     "MS0531": "call the op without `on`",
     "MS0532": "write `fork node.new = node.old`, with two contexts of one node",
     "MS0601": "name devices as in `2xH200`, `cpu` or `4xH200+2xL40S`; "

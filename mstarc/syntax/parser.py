@@ -34,6 +34,9 @@ MOST_ERRORS = 50
 QUIET_TOKENS = 2
 """A mistake so soon after going on is taken for a part of the one before."""
 
+_LEAVES_HOLES = ("MS0104", "MS0105", "MS0111", "MS0118")
+"""What could not be read of a line, so that the rest of it may not fit."""
+
 _VALUES = frozenset(("NAME", "INT", "FLOAT", "STRING"))
 
 
@@ -62,6 +65,11 @@ def parse(source: SourceFile, sink: DiagnosticSink) -> ast.Spec | None:
             return spec
     paired = pair_braces(tokens, source, early)
     parser = _Parser(source, paired, TreeBuilder(source, docs, sink), sink)
+    parser.unread_lines = frozenset(
+        source.position(found.primary.span.start).line
+        for found in early.diagnostics
+        if found.code in _LEAVES_HOLES
+    )
     spec = parser.run()
     _report_all(early, sink, parser.progress.skipped)
     _require_model(spec, source, tokens, sink)
@@ -115,6 +123,8 @@ class _Progress:
     errors: int = 0
     last_error: int = -1
     quiet_until: int = -1
+    quiet_line: int = 0
+    """A line whose rest is taken for a part of the mistake that was found on it."""
     said: set[tuple[int, str]] = field(default_factory=set)
     """What is said once a block, with the block's brace."""
     skipped: list[tuple[int, int]] = field(default_factory=list)
@@ -135,6 +145,7 @@ class _Parser:
         self.shown = {name: text for text, name in self.tables.words.items()}
         self.shown |= {name: text for text, name in self.tables.marks.items()}
         self.progress = _Progress()
+        self.unread_lines: frozenset[int] = frozenset()
 
     def run(self) -> ast.Spec:
         number = 0
@@ -268,7 +279,14 @@ class _Parser:
     def _report(self, number: int) -> Finding | None:
         if number < self.progress.quiet_until or self._is_in_repaired(number):
             return None
+        line = self.source.position(self.tokens[number].start).line
+        if line == self.progress.quiet_line:
+            return None
         finding = explain(self._situation(number))
+        if finding.instead is None and finding.resume is None:
+            if finding.diagnostic.code == "MS0101" and line in self.unread_lines:
+                return None
+            self.progress.quiet_line = line
         if finding.is_once:
             said = (self.paired.group[number], finding.diagnostic.message)
             if said in self.progress.said:

@@ -24,7 +24,7 @@ _STATE: Final = "connection"
 # What an application has for its refusal of a body that came too slowly.
 _TO_REFUSE_S: Final = 1.0
 # Objects that are made before the youngest are looked through for cycles.
-_YOUNG: Final = 50_000
+_YOUNG: Final = 10_000
 
 
 class _Joining(asyncio.Transport):
