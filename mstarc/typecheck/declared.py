@@ -39,15 +39,15 @@ def declared_type(type_: ast.Type, scope: int, state: State, *, tensors: bool) -
             return _word(type_.name, state, tensors=tensors)
         case ast.TensorType():
             dims = tuple(_dim(dim, scope, state) for dim in type_.dims)
-            if any(
+            is_open = any(
                 isinstance(name, ast.Name) and state.resolved.meaning(name) is None
                 for dim in type_.dims
                 for name in ast.descendants(dim)
-            ):
-                return ERROR  # which has been reported: it may be of any size
+            )
             for dtype in DTYPES:
                 if dtype == type_.dtype.text:
-                    return TensorType(dtype, dims)
+                    # A name that means nothing has been reported: any size may be meant.
+                    return ERROR if is_open else TensorType(dtype, dims)
             return _unknown(type_.dtype, DTYPES, "element type", state)
         case ast.MediaType():
             return _media(type_, state)
