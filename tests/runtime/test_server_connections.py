@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 import uvicorn
@@ -149,7 +149,9 @@ def test_a_head_that_does_not_end_is_refused(drips: bool) -> None:
             await asyncio.wait({reading}, timeout=REQUEST_S / 5)
         status, content = await reading
         assert (status, code_of(content)) == (408, "MS9224")
-        assert await reader.read() == b""
+        # What came meanwhile and nobody has read makes the end of a connection a reset.
+        with suppress(ConnectionResetError):
+            assert await reader.read() == b""
 
     run(work)
 

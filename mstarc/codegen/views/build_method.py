@@ -105,7 +105,8 @@ def _signatures(node: NodePlan, names: _Names) -> list[str]:
         gives = [f"{result.name}: {format_type(result.type)}" for result in op.results]
         settings = [f"takes={_texts(takes)}", f"gives={_texts(gives)}"]
         name = pyrepr(op.name)
-        called = layout_call("Signature", settings, _DEPTH + 8, before=len(name) + 2)
+        # A colon and a space stand before it, a comma behind it.
+        called = layout_call("Signature", settings, _DEPTH + 8, before=len(name) + 3)
         items.append((name, called))
     return [f"signatures={layout_dict(items, _DEPTH + 4, before=11, after=1)}"]
 
