@@ -198,7 +198,10 @@ class Rank0(Rank):
             impl="vjepa2_ac:Encoder",
             weights=Weights(source="facebook/vjepa2-ac-vitg", under="encoder."),
             signatures={
-                "encode": Signature(takes=("f32[F, 3, 256, 256]",), gives=("z: f32[F, 256, 1408]",)),
+                "encode": Signature(
+                    takes=("f32[F, 3, 256, 256]",),
+                    gives=("z: f32[F, 256, 1408]",),
+                ),
             },
         )
         self.frames = b.stateless(
