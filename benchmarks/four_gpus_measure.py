@@ -12,12 +12,13 @@ import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from answers import Timed
 from PIL import Image
 
 from mstarc_runtime.assembly import RunSettings
@@ -28,45 +29,6 @@ from mstarc_runtime.plan_api import Media, Part, parts_in_order
 from mstarc_runtime.request import Asked, PreparedRequest, prepare_read
 from mstarc_runtime.settings import read_settings
 from mstarc_runtime.weights.progress import progress_to
-
-
-@dataclass(eq=False)
-class Answer:
-    """When one request's parts came, and how much of each."""
-
-    began_s: float = field(default_factory=time.perf_counter)
-    first_s: float | None = None
-    ended_s: float = 0.0
-    audio_s: float = 0.0
-    tokens: int = 0
-    failure: RuntimeFailure | None = None
-
-    def _came(self) -> None:
-        if self.first_s is None:
-            self.first_s = time.perf_counter() - self.began_s
-
-    def count(self, output: str, tokens: int) -> None:
-        self._came()
-        self.tokens += tokens
-
-    def text(self, output: str, piece: str) -> None:
-        self._came()
-
-    def sound(self, output: str, samples: Any, rate: int) -> None:
-        self._came()
-        self.audio_s += len(samples) / rate
-
-    def value(self, output: str, value: Any) -> None:
-        self._came()
-
-    def finished(self) -> None:
-        self.ended_s = time.perf_counter()
-
-    def failed(self, failure: RuntimeFailure) -> None:
-        self.failure = failure
-
-    def cancelled(self) -> None:
-        raise AssertionError("nobody cancels")
 
 
 def request_of(plan: LoadedPlan, load: Mapping[str, Any], *, prompt: bool) -> PreparedRequest:
@@ -85,26 +47,25 @@ def request_of(plan: LoadedPlan, load: Mapping[str, Any], *, prompt: bool) -> Pr
     return prepare_read(plan, asked, {"parts": parts_in_order(parts)})
 
 
-def wave(ranks: Ranks, request: PreparedRequest, batch: int) -> list[Answer]:
+def wave(ranks: Ranks, request: PreparedRequest, batch: int) -> list[Timed]:
     """So many requests at once, each with a seed of its own, to their end."""
     answers = []
     for seed in range(batch):
-        answer = Answer()
+        answer = Timed()
         options = {**request.options, "seed": seed} if "seed" in request.options else None
         asked = replace(request, options=options or request.options, seed=seed)
         ranks.conductor.submit(asked, answer, on_tokens=answer.count)
         answers.append(answer)
     run_until_done(ranks)
     for answer in answers:
-        if answer.failure is not None:
-            raise answer.failure
+        answer.check()
     return answers
 
 
-def row_of(answers: Sequence[Answer]) -> dict[str, float]:
+def row_of(answers: Sequence[Timed]) -> dict[str, float]:
     began_s = answers[0].began_s
     wall_s = max(answer.ended_s for answer in answers) - began_s
-    firsts = [answer.first_s for answer in answers if answer.first_s is not None]
+    firsts = [a.first_s - a.began_s for a in answers if a.first_s is not None]
     return {
         "wall_s": wall_s,
         "s": statistics.median(answer.ended_s - answer.began_s for answer in answers),

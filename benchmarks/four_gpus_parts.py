@@ -99,6 +99,15 @@ _FOUND = (
     Layout(name="found, throughput", devices=4, objective="throughput"),
 )
 
+
+def _replicas(file: str) -> tuple[Layout, ...]:
+    """Two and four copies of what a deployment file has four times."""
+    return tuple(
+        Layout(name=f"{count} replicas", devices=count, file=file, replicas=count)
+        for count in (2, 4)
+    )
+
+
 PARTS: tuple[Part, ...] = (
     Part(
         name="bagel",
@@ -161,18 +170,7 @@ PARTS: tuple[Part, ...] = (
         small_sizes="specs/tiny/orpheus.yaml",
         layouts=(
             Layout(name="one", devices=1),
-            Layout(
-                name="2 replicas",
-                devices=2,
-                file="specs/deployments/orpheus_4replicas.yaml",
-                replicas=2,
-            ),
-            Layout(
-                name="4 replicas",
-                devices=4,
-                file="specs/deployments/orpheus_4replicas.yaml",
-                replicas=4,
-            ),
+            *_replicas("specs/deployments/orpheus_4replicas.yaml"),
             *_FOUND,
         ),
         loads=(
@@ -198,18 +196,7 @@ PARTS: tuple[Part, ...] = (
         small_sizes="specs/tiny/qwen3_omni.yaml",
         layouts=(
             Layout(name="one", devices=1),
-            Layout(
-                name="2 replicas",
-                devices=2,
-                file="specs/deployments/qwen3omni_4replicas.yaml",
-                replicas=2,
-            ),
-            Layout(
-                name="4 replicas",
-                devices=4,
-                file="specs/deployments/qwen3omni_4replicas.yaml",
-                replicas=4,
-            ),
+            *_replicas("specs/deployments/qwen3omni_4replicas.yaml"),
             *_FOUND,
         ),
         loads=(

@@ -35,6 +35,7 @@ from typing import Any
 
 import gpu_model_requests as requests
 import torch
+from answers import Timed
 
 from mstarc_runtime.assembly import Extras, RunSettings
 from mstarc_runtime.engine.batch import StepBatch
@@ -86,40 +87,6 @@ class TimedExecutor:
         return spent
 
 
-@dataclass(slots=True)
-class Heard:
-    """What one request got, and when its first and its last output came."""
-
-    first: float = 0.0
-    ended: float = 0.0
-    tokens: int = 0
-
-    def _came(self) -> None:
-        self.first = self.first or time.perf_counter()
-
-    def count(self, output: str, tokens: int) -> None:
-        self._came()
-        self.tokens += tokens
-
-    def text(self, output: str, piece: str) -> None:
-        self._came()
-
-    def sound(self, output: str, samples: Any, rate: int) -> None:
-        self._came()
-
-    def value(self, output: str, value: Any) -> None:
-        self._came()  # and is not kept, so that its memory serves the next request
-
-    def finished(self) -> None:
-        self.ended = time.perf_counter()
-
-    def failed(self, failure: Exception) -> None:
-        raise failure
-
-    def cancelled(self) -> None:
-        raise AssertionError("nobody cancels")
-
-
 class NoExecutor:
     """For ranks that are processes of their own: nobody looks at their steps."""
 
@@ -134,7 +101,7 @@ class Took:
     wall_s: float
     first_s: float
     device_ms: Counter[str]
-    heard: Sequence[Heard]
+    heard: Sequence[Timed]
 
 
 class Served:
@@ -174,16 +141,19 @@ class Served:
 
     def ask(self, wave: Sequence[PreparedRequest]) -> Took:
         """All of a wave at once."""
-        heard = [Heard() for _ in wave]
+        heard = [Timed() for _ in wave]
         torch.cuda.synchronize()
         self.executor.device_ms()
         begun = time.perf_counter()
         for request, listener in zip(wave, heard, strict=True):
             self.ranks.conductor.submit(request, listener, on_tokens=listener.count)
         run_until_done(self.ranks)
+        for each in heard:
+            each.check()
+        firsts = [each.first_s for each in heard if each.first_s is not None]
         return Took(
-            wall_s=max(each.ended for each in heard) - begun,
-            first_s=statistics.median(each.first for each in heard) - begun,
+            wall_s=max(each.ended_s for each in heard) - begun,
+            first_s=statistics.median(firsts) - begun,
             device_ms=self.executor.device_ms(),
             heard=heard,
         )

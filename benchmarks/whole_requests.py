@@ -15,15 +15,14 @@ import json
 import statistics
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
+from answers import Timed
 from torch.utils.flop_counter import FlopCounterMode
 
 from mstarc_runtime.assembly import RunSettings
-from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.launch import LocalRanks, run_until_done
 from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.request import PreparedRequest, prepare, read_request_file
@@ -34,57 +33,23 @@ from mstarc_runtime.weights.progress import progress_to
 MATRIX_FLOPS = 790e12
 
 
-@dataclass(eq=False)
-class Clock:
-    """When the first part of an answer came, and its end."""
-
-    first_s: float | None = None
-    ended_s: float | None = None
-    tokens: int = 0
-    failure: RuntimeFailure | None = None
-
-    def text(self, output: str, piece: str) -> None:
-        self.tokens += 1
-        self._came()
-
-    def sound(self, output: str, samples: Any, rate: int) -> None:
-        self._came()
-
-    def value(self, output: str, value: Any) -> None:
-        self._came()
-
-    def finished(self) -> None:
-        self.ended_s = time.perf_counter()
-
-    def failed(self, failure: RuntimeFailure) -> None:
-        self.failure = failure
-
-    def cancelled(self) -> None:
-        pass
-
-    def _came(self) -> None:
-        if self.first_s is None:
-            self.first_s = time.perf_counter()
-
-
 def run_once(ranks: LocalRanks, request: PreparedRequest, batch: int) -> tuple[float, float]:
     """Seconds to the first part of any answer, and to the last one's end."""
     start = time.perf_counter()
-    clocks = []
+    answers = []
     for number in range(batch):
-        clock = Clock()
+        answer = Timed()
         options = dict(request.options)
         if "seed" in options:
             options["seed"] = int(options["seed"]) + number
-        ranks.conductor.submit(replace(request, options=options, seed=number), clock)
-        clocks.append(clock)
+        ranks.conductor.submit(replace(request, options=options, seed=number), answer)
+        answers.append(answer)
     run_until_done(ranks)
-    for clock in clocks:
-        if clock.failure is not None:
-            sys.exit(clock.failure.message)
-    firsts = [clock.first_s for clock in clocks if clock.first_s is not None]
-    ends = [clock.ended_s for clock in clocks if clock.ended_s is not None]
-    return min(firsts, default=start) - start, max(ends) - start
+    for answer in answers:
+        if answer.failure is not None:
+            sys.exit(answer.failure.message)
+    firsts = [answer.first_s for answer in answers if answer.first_s is not None]
+    return min(firsts, default=start) - start, max(answer.ended_s for answer in answers) - start
 
 
 def main() -> None:
