@@ -14,7 +14,6 @@ import yaml
 
 import mstarc_runtime.flights
 import mstarc_runtime.stepping
-from mstarc import driver
 from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
 from mstarc_runtime.ahead import Ahead
@@ -27,6 +26,7 @@ from mstarc_runtime.request import Asked, prepare
 from mstarc_runtime.stretches import Stretch
 from mstarc_runtime.weights.progress import PlainProgress
 from tests.runtime.rig import Collected, nowhere
+from tests.support.captured_toys import compile_into
 from tests.support.shipped_specs import SPECS_BY_NAME
 
 pytestmark = pytest.mark.gpu
@@ -60,13 +60,7 @@ def plan_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     options = CompileOptions(placements=(PLACEMENT,), sizes=sizes())
-    outcome = driver.compile_spec(SPECS_BY_NAME["orpheus"].source, options)
-    assert outcome.files is not None, [found.message for found in outcome.diagnostics]
-    folder = tmp_path_factory.mktemp("plan")
-    for path, content in outcome.files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(content, encoding="utf-8")
-    return folder
+    return compile_into(tmp_path_factory.mktemp("plan"), SPECS_BY_NAME["orpheus"].source, options)
 
 
 class Run:

@@ -12,22 +12,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mstarc import driver
 from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
-from mstarc_runtime.assembly import Extras, RunSettings
-from mstarc_runtime.attention.torch_reference import TorchAttention
 from mstarc_runtime.engine.batch import StepBatch
-from mstarc_runtime.engine.fake import FakeGraphExecutor
-from mstarc_runtime.engine.host import InlinePool
 from mstarc_runtime.launch import LocalRanks, run_until_done
-from mstarc_runtime.loader import load_placement, load_plan
+from mstarc_runtime.loader import load_plan
 from mstarc_runtime.plan_api import Maybe
 from mstarc_runtime.request import Asked, prepare
 from mstarc_runtime.scheduler import Group, Station
 from mstarc_runtime.stretches import Stretch, Stretches
-from mstarc_runtime.weights.progress import PlainProgress
-from tests.runtime.rig import Collected, nowhere
+from tests.runtime.rig import Collected
+from tests.support.captured_toys import Tok, captured_ranks, compile_into
 
 SPEC = """mstar 1
 model pulls
@@ -102,18 +97,6 @@ machine talks {
 """
 
 
-class Tok:
-    @classmethod
-    def build(cls, config: object, **_: object) -> "Tok":
-        return cls()
-
-    def ids(self, prompt: str) -> Tensor:
-        return torch.tensor(list(prompt.encode()))
-
-    def text(self, token: int) -> str:
-        return f"{token} "
-
-
 class Lm(nn.Module):
     vocab_size = 1000
 
@@ -173,37 +156,13 @@ ASKED = [(30, 40), (5, 25), (0, 6), (40, 30), (17, 0)]
 
 @pytest.fixture(scope="module")
 def plan_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    outcome = driver.compile_spec(SourceFile(path="pulls.mstar", text=SPEC), CompileOptions())
-    assert outcome.files is not None, [found.message for found in outcome.diagnostics]
-    folder = tmp_path_factory.mktemp("plan")
-    for path, content in outcome.files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(content, encoding="utf-8")
-    return folder
+    source = SourceFile(path="pulls.mstar", text=SPEC)
+    return compile_into(tmp_path_factory.mktemp("plan"), source, CompileOptions())
 
 
 def ranks_of(folder: Path, stretch: int, *, check: bool = False) -> LocalRanks:
-    plan = load_plan(folder)
-    names = {"tok": Tok, "lm": Lm, "talker": Talker, "depth": Depth}
-    return LocalRanks(
-        plan,
-        load_placement(plan, "cpu"),
-        settings=RunSettings(
-            cache_dir=Path("/nonexistent"),
-            threads=1,
-            deterministic=False,
-            buckets=(4,),
-            sources=dict.fromkeys(names, "random"),
-        ),
-        progress=PlainProgress(nowhere()),
-        make_pool=lambda wake: InlinePool(),
-        extras=Extras(
-            implementations={f"pulls:{kind.__name__}": kind for kind in names.values()},
-            executor=FakeGraphExecutor(check=check),
-            attention=lambda cache: TorchAttention(cache, row_by_row=False),
-            stretch=stretch,
-        ),
-    )
+    kinds = {"tok": Tok, "lm": Lm, "talker": Talker, "depth": Depth}
+    return captured_ranks(folder, "pulls", kinds, stretch=stretch, check=check)
 
 
 def said(folder: Path, stretch: int, *, stagger: int = 1, check: bool = False) -> list[str]:

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from torch import Tensor, nn
 
-from mstarc import driver
 from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
 from mstarc_runtime.assembly import Extras, RunSettings
@@ -28,6 +26,7 @@ from mstarc_runtime.stretches import Stretch, Stretches
 from mstarc_runtime.weights.progress import PlainProgress
 from tests.runtime.plan_folder import seal, write_plan
 from tests.runtime.rig import Collected, nowhere
+from tests.support.captured_toys import Tok, captured_ranks, compile_into
 
 OFTEN = 301
 """A code that some of the requests draw before their bound."""
@@ -251,18 +250,6 @@ machine main {
 """
 
 
-class Tok:
-    @classmethod
-    def build(cls, config: object, **_: object) -> "Tok":
-        return cls()
-
-    def ids(self, prompt: str) -> Tensor:
-        return torch.tensor(list(prompt.encode()))
-
-    def text(self, token: int) -> str:
-        return f"{token} "
-
-
 class Lm(nn.Module):
     """A token says where its row stands and which pass it is of: 7 comes when they say so."""
 
@@ -281,31 +268,9 @@ class Lm(nn.Module):
 
 
 def counted(folder: Path, stretch: int) -> list[str]:
-    outcome = driver.compile_spec(SourceFile(path="counts.mstar", text=COUNTING), CompileOptions())
-    assert outcome.files is not None, [found.message for found in outcome.diagnostics]
-    for path, content in outcome.files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(content, encoding="utf-8")
-    plan = load_plan(folder)
-    ranks = LocalRanks(
-        plan,
-        load_placement(plan, "cpu"),
-        settings=RunSettings(
-            cache_dir=Path("/nonexistent"),
-            threads=1,
-            deterministic=False,
-            buckets=(4,),
-            sources={"tok": "random", "lm": "random"},
-        ),
-        progress=PlainProgress(nowhere()),
-        make_pool=lambda wake: InlinePool(),
-        extras=Extras(
-            implementations={"counts:Tok": Tok, "counts:Lm": Lm},
-            executor=FakeGraphExecutor(),
-            attention=lambda cache: TorchAttention(cache, row_by_row=False),
-            stretch=stretch,
-        ),
-    )
+    source = SourceFile(path="counts.mstar", text=COUNTING)
+    plan = load_plan(compile_into(folder, source, CompileOptions()))
+    ranks = captured_ranks(folder, "counts", {"tok": Tok, "lm": Lm}, stretch=stretch)
     made = []
     for length in (30, 5, 0, 40, 17):
         listener = Collected()

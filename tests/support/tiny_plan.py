@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mstarc import driver
 from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
 from mstarc_runtime.assembly import Extras, RunSettings
@@ -15,6 +14,7 @@ from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.request import PreparedRequest
 from mstarc_runtime.weights.progress import PlainProgress
 from tests.runtime.rig import Collected, nowhere
+from tests.support.captured_toys import compile_into
 from tests.support.shipped_specs import SPECS_BY_NAME
 
 
@@ -32,12 +32,7 @@ def ranks_of(
     """The spec's plan on one CPU, written into `folder`; `implementations` replace models."""
     spec = SPECS_BY_NAME[name]
     options = CompileOptions(placements=("cpu",), sizes=sizes or spec.sizes)
-    outcome = driver.compile_spec(spec.source, options)
-    assert outcome.files is not None, [found.message for found in outcome.diagnostics]
-    for path, content in outcome.files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(content, encoding="utf-8")
-    plan = load_plan(folder)
+    plan = load_plan(compile_into(folder, spec.source, options))
     return LocalRanks(
         plan,
         load_placement(plan, "cpu"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +36,27 @@ class Setting:
     @property
     def tolerance(self) -> float:
         return 1e-5 if self.dtype == torch.float32 else 2e-2
+
+
+def flashinfer_settings(*sizes: tuple[int, int, int]) -> list[Any]:
+    """FlashInfer with these (query heads, key-value heads, width of a head), on a GPU."""
+    return [
+        pytest.param(
+            Setting(
+                backend="flashinfer",
+                device="cuda",
+                dtype=torch.bfloat16,
+                heads=heads,
+                kv_heads=kv_heads,
+                head_dim=head_dim,
+                page_size=page_size,
+            ),
+            id=f"flashinfer-{heads}-{kv_heads}-{head_dim}-{page_size}",
+            marks=pytest.mark.gpu,
+        )
+        for heads, kv_heads, head_dim in sizes
+        for page_size in (1, 16)
+    ]
 
 
 class Bench:

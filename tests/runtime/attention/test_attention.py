@@ -8,7 +8,13 @@ from torch import Tensor
 from mstarc_runtime.attention.mask import CAUSAL, FULL, PREFIX, Mask, frames
 from mstarc_runtime.engine.context import StepContext
 from mstarc_runtime.engine.packed_context import PackedContext
-from tests.runtime.attention.attention_bench import LAYERS, Bench, Setting, dense
+from tests.runtime.attention.attention_bench import (
+    LAYERS,
+    Bench,
+    Setting,
+    dense,
+    flashinfer_settings,
+)
 
 GPU = pytest.mark.gpu
 SETTINGS = [
@@ -16,23 +22,7 @@ SETTINGS = [
     pytest.param(Setting(backend="batched"), id="torch-batched"),
     pytest.param(Setting(backend="batched", heads=4, kv_heads=4), id="torch-one-head-a-group"),
     pytest.param(Setting(backend="batched", device="cuda"), id="torch-cuda", marks=GPU),
-    *(
-        pytest.param(
-            Setting(
-                backend="flashinfer",
-                device="cuda",
-                dtype=torch.bfloat16,
-                heads=heads,
-                kv_heads=kv_heads,
-                head_dim=head_dim,
-                page_size=page_size,
-            ),
-            id=f"flashinfer-{heads}-{kv_heads}-{head_dim}-{page_size}",
-            marks=GPU,
-        )
-        for heads, kv_heads, head_dim in ((24, 8, 128), (9, 3, 64), (40, 8, 128))
-        for page_size in (1, 16)
-    ),
+    *flashinfer_settings((24, 8, 128), (9, 3, 64), (40, 8, 128)),
 ]
 
 

@@ -6,13 +6,12 @@ that are still joined.
 
 import numpy as np
 import pytest
-import torch
 
 from mstarc_runtime.attention import levels
 from mstarc_runtime.attention.mask import CAUSAL, FULL, PREFIX, Mask, frames
 from mstarc_runtime.kvcache.layout import CacheLayout
 from mstarc_runtime.kvcache.levels import SharedLevel, chunk_of, common_pages, explained
-from tests.runtime.attention.attention_bench import Bench, Setting
+from tests.runtime.attention.attention_bench import Bench, Setting, flashinfer_settings
 
 GPU = pytest.mark.gpu
 SETTINGS = [
@@ -21,23 +20,7 @@ SETTINGS = [
         Setting(backend="levels", heads=4, kv_heads=4, page_size=1), id="torch-pages-of-1"
     ),
     pytest.param(Setting(backend="levels", device="cuda"), id="torch-cuda", marks=GPU),
-    *(
-        pytest.param(
-            Setting(
-                backend="flashinfer",
-                device="cuda",
-                dtype=torch.bfloat16,
-                heads=heads,
-                kv_heads=kv_heads,
-                head_dim=head_dim,
-                page_size=page_size,
-            ),
-            id=f"flashinfer-{heads}-{kv_heads}-{head_dim}-{page_size}",
-            marks=GPU,
-        )
-        for heads, kv_heads, head_dim in ((24, 8, 128), (9, 3, 64))
-        for page_size in (1, 16)
-    ),
+    *flashinfer_settings((24, 8, 128), (9, 3, 64)),
 ]
 
 
