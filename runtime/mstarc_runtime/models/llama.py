@@ -53,7 +53,6 @@ class Attention(nn.Module):
         heads = int(required(config, "num_attention_heads"))
         kv_heads = int(config.get("num_key_value_heads") or heads)
         size = self.head_dim = rope.settings.head_dim
-        self.rope = rope
         held, held_kv = shard.heads(heads, "attention heads"), shard.kv_heads(kv_heads)
         self.heads, self.kv_heads = held[1] - held[0], held_kv[1] - held_kv[0]
         query = (heads * size, (held[0] * size, held[1] * size))
