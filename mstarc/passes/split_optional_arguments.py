@@ -63,8 +63,11 @@ class _WalkSplitter:
         self._walk = walk
         self._optional = optional
         self._flags = {value.name for value in walk.parameters}
-        made = [v for s in statements_of(walk.body) for v in definitions_of(s)]
-        self._names = {value.name for value in made} | self._flags
+        statements = tuple(statements_of(walk.body))
+        made = [value for statement in statements for value in definitions_of(statement)]
+        loops = [statement for statement in statements if isinstance(statement, Loop)]
+        carried = {carry.value.name for loop in loops for carry in loop.carries}
+        self._names = {value.name for value in made} | self._flags | carried
         self._unsure = {value.name for value in made if isinstance(value.type, OptionalType)}
         self._sites = Sites()
         self._present: dict[str, Expr] = {}
