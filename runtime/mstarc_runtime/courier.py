@@ -8,11 +8,12 @@ comes too early is kept until its turn.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from mstarc_runtime.engine.dtypes import dtype_name
-from mstarc_runtime.frames import tensor_frame, tensor_of
+from mstarc_runtime.frames import Frame, tensor_frame, tensor_of
 from mstarc_runtime.messages import Closed, Items, Marked, Message, Moved, ReadTo
 from mstarc_runtime.streaming.peer_ring import is_long_enough
 from mstarc_runtime.streaming.ring import Ring
@@ -70,10 +71,18 @@ class RankCourier:
         self._outgoing.setdefault((stream, process), []).append((slot, first, values, ends))
 
     def carry_written(
-        self, stream: str, rank: int, slot: int, first: int, count: int, ends: Sequence[int]
+        self,
+        stream: str,
+        rank: int,
+        slots: Sequence[int],
+        firsts: Sequence[int],
+        count: int,
+        ends: Sequence[Sequence[int]] | None,
     ) -> None:
-        process = self._worker.live[slot].where[rank]
-        self._written.setdefault((stream, process), []).append((slot, first, count, ends))
+        live = self._worker.live
+        for row, (slot, first) in enumerate(zip(slots, firsts, strict=True)):
+            written = self._written.setdefault((stream, live[slot].where[rank]), [])
+            written.append((slot, first, count, () if ends is None else ends[row]))
 
     def carry_mark(self, stream: str, rank: int, slot: int, count: int, mark: str) -> None:
         live = self._worker.live[slot]
@@ -145,6 +154,32 @@ class RankCourier:
         )
 
     # Receiving
+
+    def take_in(self, items: Items, frames: Sequence[Frame]) -> bool:
+        """Puts all of a message into its ring at once.
+
+        False, and nothing was done, where a part of it is not what comes next, ends a chunk, or is
+        for a request that is over or not here yet.
+        """
+        if self._ahead or self._marks or self._closes or any(items.ends):
+            return False
+        live, marked, stream = self._worker.live, self._marked, items.stream
+        for slot, request, marks in zip(items.slots, items.requests, items.marks, strict=True):
+            one = live.get(slot)
+            if one is None or one.request != request or one.is_ending:
+                return False
+            if marks != marked.get((stream, slot), 0):
+                return False
+        ring, slots = self._worker.parts.rings[stream], np.array(items.slots, dtype=np.int64)
+        if not ring.is_next(slots, np.array(items.firsts, dtype=np.int64)):
+            return False
+        if len(set(items.slots)) < slots.size:
+            return False
+        values = None
+        if items.dtype:
+            values = tensor_of(frames[0], items.dtype, (sum(items.counts), *items.dims))
+        ring.put_each(slots, np.array(items.counts, dtype=np.int64), values)
+        return True
 
     def split(self, parcel: Parcel) -> Iterator[Parcel]:
         """One parcel a slot."""

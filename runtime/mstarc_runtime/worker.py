@@ -61,6 +61,8 @@ from mstarc_runtime.visits import Visits
 from mstarc_schedule.batching import BatchPolicy
 
 _AWAIT_S = 0.05
+# Parcels that are taken in before a step has its turn: where more come than that, steps go on, too.
+_MOST_PARCELS = 256
 
 
 class Worker:
@@ -266,12 +268,11 @@ class Worker:
         }
 
     def _receive(self) -> bool:
-        parcel = self._next_parcel()
-        if parcel is None:
-            return False
-        while parcel is not None:
-            self._handle(parcel)
+        for number in range(_MOST_PARCELS):
             parcel = self._next_parcel()
+            if parcel is None:
+                return number > 0
+            self._handle(parcel)
         return True
 
     def _next_parcel(self) -> Parcel | None:
@@ -298,6 +299,8 @@ class Worker:
                     self.peer_memory.relent(message)
             case Stop():
                 self.has_stopped = True
+            case Items() as items if self.courier.take_in(items, parcel.frames):
+                self.arrivals += 1
             case Items() | Marked() | Closed() | ReadTo() | Moved():
                 for single in self.courier.split(parcel):
                     self._handle_for_slot(single)

@@ -162,6 +162,17 @@ class Cutter:
         the close."""
         return NEVER if self.closed else self.sent - self._covered
 
+    @property
+    def pulls_plainly(self) -> bool:
+        """Whether `pull` meets items alone, and keeps none that it has handed over."""
+        kept = self._tail_taken or self._policy.kind == "left_context"
+        return not (kept or self._ends or self._marks)
+
+    def pulled_to(self, count: int) -> None:
+        """As many items as that were pulled, plainly: as `pull`, so often."""
+        if count > self._covered:
+            self._start = self._covered = count
+
     def behind(self) -> "Cutter":
         """This cursor behind the next chunk, which `is_ready`."""
         ahead = Cutter(self._policy)

@@ -35,9 +35,18 @@ class Courier(Protocol):
         ...
 
     def carry_written(
-        self, stream: str, rank: int, slot: int, first: int, count: int, ends: Sequence[int]
+        self,
+        stream: str,
+        rank: int,
+        slots: Sequence[int],
+        firsts: Sequence[int],
+        count: int,
+        ends: Sequence[Sequence[int]] | None,
     ) -> None:
-        """`count` items from number `first` on, which are in the ring already."""
+        """`count` items of each slot, from number `firsts[i]` on, which are in the ring already.
+
+        `ends[i]` are those that end a chunk, if any do.
+        """
         ...
 
     def carry_mark(self, stream: str, rank: int, slot: int, count: int, mark: str) -> None:
@@ -123,11 +132,13 @@ class Outbox:
     def landed(self, slots: Slots, count: int, ends: NDArray[np.bool_] | None = None) -> None:
         """Each of `slots` has written `count` items; `ends` [rows, count]: which end a chunk."""
         assert self._peer is not None, "items that go as messages are landed with their values"
-        for row, slot in enumerate(slots.tolist()):
-            first = self._sent.get(slot)
-            self._sent.set(slot, first + count)
-            ended = [] if ends is None else np.flatnonzero(ends[row]).tolist()
-            self._courier.carry_written(self.name, self.rank, slot, first, count, ended)
+        sent = self._sent.settle()
+        firsts = sent[slots]
+        sent[slots] = firsts + count
+        ended = None if ends is None else [np.flatnonzero(row).tolist() for row in ends]
+        self._courier.carry_written(
+            self.name, self.rank, slots.tolist(), firsts.tolist(), count, ended
+        )
 
     def restore_heads(self, slots: Slots) -> None:
         """Forgets what a failed run has written."""
