@@ -2,12 +2,14 @@
 
 What comes next for their rows is known before the device has run them, and runs behind them on the
 same queue. So the host prepares and launches that meanwhile, and the device waits for nobody. One
-run of a step at a time: before the next the host waits for the one before.
+run of a step at a time: before the next the host waits for the one before. The last stretch of a
+loop that no flag ends is such a run, too (`stretches`).
 
 Not here: steps that send, emit or test, read streams or prompts in pieces, run beside the main
 queue, or call nodes of which other ranks hold parts.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mstarc_runtime.engine.batch import StepBatch
@@ -23,7 +25,8 @@ class Foregone:
 
     def __init__(self, worker: "Worker") -> None:
         self._worker = worker
-        self._under_way: dict[int, StepBatch] = {}
+        # By step: what waits for the device.
+        self._under_way: dict[int, Callable[[], object]] = {}
 
     def suits(self, step: DeviceStep, batch: StepBatch) -> bool:
         """Whether a batch that was launched leaves nothing to be looked at."""
@@ -42,10 +45,14 @@ class Foregone:
             assert batch.flags_are_expected(), f"step {step.name} leaves flags after all"
             return
         batch.foresee()
-        self._under_way[step.id] = batch
+        self.leave(step, batch.end_read_back)
+
+    def leave(self, step: DeviceStep, wait: Callable[[], object]) -> None:
+        """A run of the step lands now; `wait` returns when the device has done it."""
+        self._under_way[step.id] = wait
 
     def wait(self, step: DeviceStep) -> None:
         """Until the device has done the step's run before."""
         before = self._under_way.pop(step.id, None)
         if before is not None:
-            self._worker.costs.wait(before.end_read_back)
+            self._worker.costs.wait(before)

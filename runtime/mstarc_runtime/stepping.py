@@ -52,7 +52,7 @@ class Stepper:
             worker.plan.steps, worker.device, lambda: worker.generation + worker.arrivals
         )
         self.groups = GroupStepper(self, worker)
-        self._foregone = Foregone(worker)
+        self.foregone = Foregone(worker)
         self.prompts = PromptReader(worker)
         self.chooser = RowChooser(worker, self.targets, self.prompts)
         self._row_by_row = RowByRow(self, worker)
@@ -100,7 +100,7 @@ class Stepper:
         self.chooser.take_chunks(station, step, batch)
         self.chooser.allow(step, batch)
         self.prompts.cut(station, step, batch)
-        self._foregone.wait(step)
+        self.foregone.wait(step)
         if not self.prepare(station, batch):
             return
         self.mark("prepare")
@@ -110,8 +110,8 @@ class Stepper:
             batch.begin_read_back()
             self.flights.begin(Flight(station=station, step=step, batch=batch))
             return
-        if self._foregone.suits(step, batch):
-            self._foregone.begin(step, batch)
+        if self.foregone.suits(step, batch):
+            self.foregone.begin(step, batch)
             self._landed(station, step, batch)
             return
         self.land_ready(station, step, batch)

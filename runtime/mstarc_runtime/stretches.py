@@ -8,6 +8,8 @@ device waits for nobody.
 How many passes: as many as the plan says and every row may still make, for which streams have room
 and, where a pass pulls from one, items. Fewer, so that nobody waits: one where a request is on its
 way to the group; and for a row whose stream nobody has read yet, no more than until its reader can.
+Where no flag ends the loop, a stretch takes its last pass along; and if these passes leave nothing
+to be looked at, their rows go on as soon as they are launched (`foregone`).
 """
 
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mstarc_runtime.engine.batch import StepBatch
-from mstarc_runtime.engine.flag_columns import MORE, RAN
+from mstarc_runtime.engine.flag_columns import COLUMNS, MORE, RAN
 from mstarc_runtime.engine.pass_log import PassesRead
 from mstarc_runtime.kvcache.errors import ContextError, OutOfPages
 from mstarc_runtime.plan_api import Again, DeviceStep
@@ -39,7 +41,8 @@ _MOST_AWAY = 2
 class Stretch:
     """Passes that were launched and have not landed. Of `growth` it says which contexts grew.
 
-    `is_awaited`: a reader that has read nothing yet can go on behind it.
+    `is_awaited`: a reader that has read nothing yet can go on behind it. `is_foregone`: what it
+    leaves is known, and all its rows leave the loop: nobody waits for it.
     """
 
     station: Station
@@ -51,16 +54,29 @@ class Stretch:
     expected: bytes
     grown: list[tuple[str, str]]
     is_awaited: bool
+    is_foregone: bool
 
     @property
     def slot_list(self) -> list[int]:
         return self.read.slot_list
 
     def has_come(self) -> bool:
-        return self.read.has_come()
+        return self.is_foregone or self.read.has_come()
 
     def wait(self) -> None:
-        self.read.wait()
+        if not self.is_foregone:
+            self.read.wait()
+
+    def flags(self) -> NDArray[np.bool_]:
+        """[passes, rows, COLUMNS]"""
+        size = self.slots.size
+        if not self.is_foregone:
+            return self.read.flags[:, :size]
+        is_host = self.read.event is None
+        assert not is_host or self.read.flags[:, :size].tobytes() == self.expected, (
+            f"step {self.station.step.name} leaves flags after all"
+        )
+        return np.frombuffer(self.expected, np.bool_).reshape(self.passes, size, COLUMNS)
 
 
 class Stretches:
@@ -79,6 +95,7 @@ class Stretches:
 
     def begin(self, station: Station, group: Group, batch: StepBatch) -> None:
         """Launches passes of a group that has none under way."""
+        self._stepper.foregone.wait(batch.step)
         batch.passes = max(1, self._most(station, group, batch, under_way=0))
         # From here on the device counts.
         for loop in batch.step.passes:
@@ -139,8 +156,9 @@ class Stretches:
         """What the passes have left is counted, sent and routed; they are no longer under way."""
         station, group = stretch.station, stretch.group
         assert station.left is not None
-        size, stepper = stretch.slots.size, self._stepper
-        flags = stretch.read.flags[:, :size]
+        stepper, flags = self._stepper, stretch.flags()
+        if stretch.is_foregone:
+            stepper.foregone.leave(stretch.batch.step, stretch.read.wait)
         self.pulled(stretch.batch.step, stretch.slots, flags[:, :, RAN].sum(axis=0))
         is_calm = group.calm >= stretch.passes and group.slots is stretch.slots
         if is_calm and flags.tobytes() == stretch.expected:
@@ -163,7 +181,7 @@ class Stretches:
         """Lands pass by pass; whose loop is over."""
         station, then = stretch.station, stretch.batch.step.then
         assert isinstance(then, Again) and station.left is not None
-        tested = self._worker.parts.loops[then.loop].tested
+        tested = self._is_tested(stretch.batch.step)
         leaves: list[int] = []
         for at in range(stretch.passes):
             ran = flags[at, :, RAN]
@@ -192,6 +210,7 @@ class Stretches:
         assert log is not None
         stepper.mark("prepare")
         is_awaited = self._reaches_reader(batch)
+        is_foregone = self._ends_unseen(station, batch)
         for number in range(batch.passes):
             if not stepper.launch(station, batch, is_first=not number and not station.away):
                 return
@@ -205,6 +224,7 @@ class Stretches:
             expected=batch.expected * batch.passes,
             grown=[context for context in batch.growth if context not in batch.renewed],
             is_awaited=is_awaited,
+            is_foregone=is_foregone,
         )
         station.away.append(stretch)
         station.is_away = len(station.away) == _MOST_AWAY
@@ -225,7 +245,9 @@ class Stretches:
     def _most(self, station: Station, group: Group, batch: StepBatch, *, under_way: int) -> int:
         """How many passes may follow those under way."""
         step = batch.step
-        most = min(step.stretch, group.left - under_way)
+        # `left` is without a pass that a flag may end: where none can, all are known.
+        last = 0 if self._is_tested(step) else 1
+        most = min(step.stretch, group.left + last - under_way)
         if step.pulls:
             most = min(most, self.items(step, group.slots) - under_way)
         if most > 1 and self._is_joined(station):
@@ -245,6 +267,22 @@ class Stretches:
             isinstance(target, Ring) and target.least_to_first(batch.slots) <= batch.passes * burst
             for target, burst in self._stepper.targets(batch.step)
         )
+
+    def _ends_unseen(self, station: Station, batch: StepBatch) -> bool:
+        """Whether all rows leave the loop behind these passes, and nothing tells it but counts."""
+        assert station.left is not None
+        left = station.left.settle()[batch.slots]
+        passes = batch.passes + sum(stretch.passes for stretch in station.away)
+        return (
+            not self._is_tested(batch.step)
+            and bool((left + 1 == passes).all())
+            and self._stepper.foregone.suits(batch.step, batch)
+        )
+
+    def _is_tested(self, step: DeviceStep) -> bool:
+        """Whether a flag can end the step's loop."""
+        assert isinstance(step.then, Again)
+        return self._worker.parts.loops[step.then.loop].tested
 
     def _is_joined(self, station: Station) -> bool:
         """Whether a request is on its way to the station."""

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from mstarc_runtime.attention.torch_reference import TorchAttention
 from mstarc_runtime.engine.fake import FakeCapture, FakeGraphExecutor
 from mstarc_runtime.engine.op_graphs import OpGraphs
+from mstarc_runtime.engine.pass_log import PassesRead
 from mstarc_runtime.launch import LocalRanks, run_until_done
 from mstarc_runtime.plan_api import Media
 from tests.support import pi05_cases, vjepa2_ac_cases
@@ -66,6 +67,33 @@ def test_actions_of_a_captured_flow_are_the_public_ones(tmp_path: Path, stretch:
             wanted = public[case.name]
             assert relative_error(torch.as_tensor(actions), wanted) < CLOSE
     assert executor.replays >= 2 * sum(case.steps for case in cases) - max(c.steps for c in cases)
+
+
+@pytest.mark.parametrize(("steps", "looks"), [(10, 2), (4, 0), (1, 0)])
+def test_what_follows_a_flow_is_launched_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, looks: int
+) -> None:
+    """How many passes there are is known: nobody asks the device about the last of them."""
+    asked: list[int] = []
+
+    def has_come(self: PassesRead) -> bool:
+        asked.append(len(self.flags))
+        return True
+
+    ranks, executor = _captured("pi05", tmp_path, 4)
+    monkeypatch.setattr(PassesRead, "has_come", has_come)
+    inputs = {
+        "order": "lift it",
+        "state": pi05_cases.CASES[0].state_tensor,
+        "base": _png(pi05_cases.image("base")),
+    }
+    replays = executor.replays
+    listener = submit(ranks, ["actions"], inputs, {"steps": steps})
+    run_until_done(ranks)
+    assert len(listener.values["actions"]) == 1
+    # The noise is a region of its own.
+    assert executor.replays - replays == steps + 1
+    assert asked == [4] * looks
 
 
 @pytest.mark.parametrize("stretch", [0, 4])
