@@ -8,6 +8,8 @@ device waits for nobody.
 How many passes: as many as the plan says and every row may still make, for which streams have room
 and, where a pass pulls from one, items. Fewer, so that nobody waits: one where a request is on its
 way to the group; and for a row whose stream nobody has read yet, no more than until its reader can.
+None is launched ahead while a row that could join the group is ready: requests of which some run
+while others wait for items would take turns for ever, at two passes for each.
 Where no flag ends the loop, a stretch takes its last pass along; and if these passes leave nothing
 to be looked at, their rows go on as soon as they are launched (`foregone`).
 """
@@ -136,6 +138,7 @@ class Stretches:
             or group.generation != self._worker.generation
             or station.groups != [group]
             or stretch.is_awaited
+            or (station.ready and group.slots.size < station.most)
         ):
             return
         passes = self._most(station, group, batch, under_way=stretch.passes)

@@ -4,6 +4,7 @@ Orpheus in tiny with fake captures. Its loop stops at a code that requests draw 
 stop within a stretch, and are in the next one, that was launched before anybody knew.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -292,3 +293,32 @@ def test_a_loop_that_asks_for_its_pass_and_emits_in_each(tmp_path: Path) -> None
     assert any(0 < made < most for made, most in zip(lengths, (30, 5, 0, 40, 17), strict=True))
     for stretch in (1, 3, 8):
         assert counted(tmp_path / str(stretch), stretch) == plain
+
+
+def test_a_request_that_is_ready_is_let_in_behind_what_is_under_way(
+    plan_folder: Path, launched: list[tuple[int, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a device that is through with a stretch only when the next one is under way."""
+    asked: Counter[Stretch] = Counter()
+
+    def has_come(self: Stretch) -> bool:
+        asked[self] += 1
+        return len(self.station.away) > 1 or asked[self] > 6
+
+    monkeypatch.setattr(Stretch, "has_come", has_come)
+    speakers = Speakers(plan_folder, 2)
+    speakers.ask(0)
+    while (2, True) not in launched:
+        speakers.turns(1)
+    speakers.ask(2)
+    station = next(s for s in speakers.worker.scheduler.stations if s.is_resident)
+    while not station.ready:
+        speakers.turns(1)
+    # As if the group had been looked at since the request came.
+    station.groups[0].generation = speakers.worker.generation
+    launched.clear()
+    while station.ready:
+        speakers.turns(1)
+    assert len(launched) <= 1
+    assert station.groups[0].slots.size == 2
+    speakers.finish()
