@@ -97,48 +97,71 @@ def _split(x, out, K, BLOCK: tl.constexpr):
 @triton.jit
 def _attend(
     qkv, out, scale, K, rows,
-    D: tl.constexpr, WIDE: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+    D: tl.constexpr, WIDE: tl.constexpr, REST: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """A block: some rows of one head of one image."""
+    """A block: some rows of one head of one image.
+
+    A head's numbers are `WIDE` and what is left of them, padded to `REST` or none.
+    """
     row = tl.program_id(0) * M + tl.arange(0, M)
     head = tl.program_id(1)
     image = tl.program_id(2)
     within = tl.arange(0, WIDE)
-    inside = within < D
-    base = qkv + image.to(tl.int64) * rows * 3 * K + head * D
+    own = within < D
     is_row = (row < rows)[:, None]
+    base = qkv + image.to(tl.int64) * rows * 3 * K + head * D
     q = tl.load(
-        base + row[:, None] * 3 * K + within[None, :], mask=is_row & inside[None, :], other=0.0
+        base + row[:, None] * 3 * K + within[None, :], mask=is_row & own[None, :], other=0.0
     )
     best = tl.full((M,), float("-inf"), dtype=tl.float32)
     total = tl.zeros((M,), dtype=tl.float32)
     seen = tl.zeros((M, WIDE), dtype=tl.float32)
+    if REST > 0:
+        behind = WIDE + tl.arange(0, REST)
+        inside = behind < D
+        q_rest = tl.load(
+            base + row[:, None] * 3 * K + behind[None, :],
+            mask=is_row & inside[None, :],
+            other=0.0,
+        )
+        seen_rest = tl.zeros((M, REST), dtype=tl.float32)
     for start in range(0, rows, N):
         other = start + tl.arange(0, N)
         there = other < rows
-        k = tl.load(
-            base + K + other[None, :] * 3 * K + within[:, None],
-            mask=there[None, :] & inside[:, None],
-            other=0.0,
-        )
-        scores = tl.dot(q, k, input_precision=PRECISION) * (scale * 1.4426950408889634)
-        scores = tl.where(there[None, :], scores, float("-inf"))
+        at = base + K + other * 3 * K
+        k = tl.load(at[None, :] + within[:, None], mask=there[None, :] & own[:, None], other=0.0)
+        scores = tl.dot(q, k, input_precision=PRECISION)
+        if REST > 0:
+            k_rest = tl.load(
+                at[None, :] + behind[:, None],
+                mask=there[None, :] & inside[:, None],
+                other=0.0,
+            )
+            scores = tl.dot(q_rest, k_rest, scores, input_precision=PRECISION)
+        scores = tl.where(there[None, :], scores * (scale * 1.4426950408889634), float("-inf"))
         above = tl.maximum(best, tl.max(scores, axis=1))
         weights = tl.exp2(scores - above[:, None])
         fade = tl.exp2(best - above)
         total = total * fade + tl.sum(weights, axis=1)
         v = tl.load(
-            base + 2 * K + other[:, None] * 3 * K + within[None, :],
-            mask=there[:, None] & inside[None, :],
-            other=0.0,
+            at[:, None] + K + within[None, :], mask=there[:, None] & own[None, :], other=0.0
         )
         seen = seen * fade[:, None] + tl.dot(weights, v, input_precision=PRECISION)
+        if REST > 0:
+            v_rest = tl.load(
+                at[:, None] + K + behind[None, :],
+                mask=there[:, None] & inside[None, :],
+                other=0.0,
+            )
+            seen_rest = seen_rest * fade[:, None]
+            seen_rest += tl.dot(weights, v_rest, input_precision=PRECISION)
         best = above
-    seen = seen / total[:, None]
     number = image.to(tl.int64) * rows + row
-    to = out + number[:, None] * K + head * D + within[None, :]
-    tl.store(to, seen, mask=is_row & inside[None, :])
+    to = out + number[:, None] * K + head * D
+    tl.store(to + within[None, :], seen / total[:, None], mask=is_row & own[None, :])
+    if REST > 0:
+        tl.store(to + behind[None, :], seen_rest / total[:, None], mask=is_row & inside[None, :])
 
 
 def _operand(rows: int, width: int, device: torch.device, *, split: bool) -> Tensor:
@@ -202,6 +225,9 @@ def attend(qkv: Tensor, *, images: int, heads: int, split: bool) -> Tensor:
         seen = functional.scaled_dot_product_attention(q, k, v)
         return split_rows(seen.transpose(1, 2).reshape(count, width))
     out = _operand(count, width, qkv.device, split=False)
+    # A head's width as two powers of two: of 72 numbers 80 are multiplied, and not 128.
+    wide = max(16, 1 << (head_dim.bit_length() - 1))
+    rest = max(0, head_dim - wide)
     tile = 64 if rows > 32 else 16
     _attend[(triton.cdiv(rows, tile), heads, images)](
         qkv,
@@ -210,7 +236,8 @@ def attend(qkv: Tensor, *, images: int, heads: int, split: bool) -> Tensor:
         width,
         rows,
         D=head_dim,
-        WIDE=max(16, triton.next_power_of_2(head_dim)),
+        WIDE=wide,
+        REST=max(16, triton.next_power_of_2(rest)) if rest else 0,
         M=tile,
         N=tile,
         PRECISION="tf32",
