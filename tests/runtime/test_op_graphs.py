@@ -4,11 +4,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
 from mstarc_runtime.engine.fake import FakeCapture
-from mstarc_runtime.engine.op_graphs import MOST, OpGraphs
+from mstarc_runtime.engine.op_graphs import MOST, CudaCapture, OpGraphs
 from mstarc_runtime.plan_api import Maybe
 
 
@@ -67,3 +68,32 @@ def test_an_op_may_give_nothing() -> None:
 
 
 def void(_: object) -> None: ...
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_a_shape_is_captured_while_the_device_is_at_work(is_beside: bool) -> None:
+    """A capture waits for nothing under way, and its graph runs behind that all the same."""
+    matrix = torch.randn(4096, 4096, device="cuda") / 64
+    graphs = OpGraphs(CudaCapture())
+    queue = torch.cuda.Stream() if is_beside else torch.cuda.current_stream()
+
+    def op(x: Tensor) -> Tensor:
+        return x @ matrix[:64, :64] + 1
+
+    with torch.cuda.stream(queue):
+        x = torch.randn(8, 64, device="cuda")
+        graphs.run("op", 1, [x], lambda: op)
+        torch.cuda.synchronize()
+        done = torch.cuda.Event()
+        late = matrix
+        for _ in range(200):
+            late = late @ matrix
+        late_x = late[:8, :64].contiguous()
+        done.record()
+        first = graphs.run("op", 1, [late_x], lambda: op)  # captures
+        assert not done.query(), "a capture has waited for the device"
+        again = graphs.run("op", 1, [x], lambda: op)
+    torch.cuda.synchronize()
+    torch.testing.assert_close(first, op(late_x))
+    torch.testing.assert_close(again, op(x))

@@ -103,19 +103,30 @@ class OpGraphs:
 
 
 class CudaCapture:
-    """Captures into memory that the graphs share which are replayed on one queue."""
+    """Captures into memory that the graphs share which are replayed on one queue.
+
+    Somebody may be served meanwhile, and what is under way goes on: `torch.cuda.graph` would wait
+    for all of it first, and give back the memory that torch keeps for later, on both sides.
+    """
 
     def __init__(self) -> None:
-        self._pools: dict[Any, Any] = {}
+        # By queue: the memory, and where its graphs are captured; what libraries keep for each
+        # stream must not be that of another queue.
+        self._queues: dict[torch.cuda.Stream, tuple[Any, torch.cuda.Stream]] = {}
 
     def __call__(self, body: Callable[[], None]) -> Graph:
         queue = torch.cuda.current_stream()
-        if queue not in self._pools:
-            self._pools[queue] = torch.cuda.graph_pool_handle()
+        if queue not in self._queues:
+            self._queues[queue] = (torch.cuda.graph_pool_handle(), torch.cuda.Stream())
+        pool, side = self._queues[queue]
         graph = torch.cuda.CUDAGraph()
-        # Threads of host code may use the device meanwhile.
-        with torch.cuda.graph(graph, pool=self._pools[queue], capture_error_mode="thread_local"):
-            body()
+        with torch.cuda.stream(side):
+            # Threads of host code may use the device meanwhile.
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            try:
+                body()
+            finally:
+                graph.capture_end()
         return graph
 
 
