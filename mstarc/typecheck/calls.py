@@ -15,6 +15,7 @@ from mstarc.typecheck.logic import TRUE
 from mstarc.typecheck.presence import absence
 from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import formula, static_dim
+from mstarc.typecheck.tables import check_entries
 from mstarc.typecheck.text import text_of
 from mstarc.typecheck.typed import Call, ContextInfo, OpInfo, ParamInfo, Signature, WalkInfo
 from mstarc.typecheck.types import (
@@ -134,6 +135,7 @@ def _check(
         arg = given.get(param.name)
         if arg is None:
             continue
+        check_entries(arg.value, env, state)
         misfit = fitter.fit(wanted[param.name], types[id(arg)])
         if misfit is not None:
             _report(misfit, arg.value, param, wanted[param.name], signature, env, values)
@@ -264,9 +266,9 @@ def _result_type(
 
 def _flag(expr: ast.Expr | None, found: Type, param: ParamInfo, values: "Values") -> int:
     """The condition that a flag stands for in this call."""
-    if found == ERROR and expr is not param.default:
+    if expr is None or (found == ERROR and expr is not param.default):
         return TRUE
-    if expr is None or not isinstance(found, FlagType | ScalarType):
+    if not isinstance(found, FlagType | ScalarType):
         return values.state.logic.atom(f"flag {param.name}")
     if expr is not param.default and not values.static(expr, f"the flag `{param.name}`"):
         return values.state.logic.atom(f"flag {param.name}")

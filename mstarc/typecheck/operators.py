@@ -4,6 +4,7 @@ from mstarc.diagnostics import Diagnostic, Label
 from mstarc.source import Span
 from mstarc.syntax import ast
 from mstarc.typecheck.state import State
+from mstarc.typecheck.statics import static_dim
 from mstarc.typecheck.text import text_of
 from mstarc.typecheck.types import (
     BOOL,
@@ -64,9 +65,27 @@ def binary(left: Type, right: Type, expr: ast.Binary | ast.Compare, state: State
         if type_ not in (INT, FLOAT):
             _refuse(side, type_, "a number", state)
             return ERROR
+    if expr.op in ("/", "//", "%") and _is_zero(expr.right, state):
+        state.sink.report(
+            Diagnostic(
+                code="MS0315",
+                message=f"`{text_of(expr)}` divides by zero",
+                primary=Label(span=expr.right.span, text="this is 0"),
+                helps=("divide by another number",),
+            )
+        )
+        return ERROR
     if expr.op == "/":
         return FLOAT
     return INT if left == right == INT else FLOAT
+
+
+def _is_zero(divisor: ast.Expr, state: State) -> bool:
+    """Whether a divisor is 0 in each request."""
+    if isinstance(divisor, ast.Float):
+        return divisor.value == 0
+    size = static_dim(divisor, state)
+    return size is not None and size.value == 0
 
 
 def member(item: Type, container: Type, expr: ast.Member, state: State) -> Type:

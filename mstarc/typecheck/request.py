@@ -267,6 +267,12 @@ def _check_computed(symbol: Symbol, values: Values, pending: list[Symbol], state
     pending.pop()
     if symbol.name in state.fields:
         return
+    # Nodes are not known yet where these are checked, so a call would pass unseen.
+    for call in ast.descendants(symbol.node):
+        if isinstance(call, ast.OpCall):
+            values.static(call, f"the {symbol.kind} `{symbol.name}`")
+            state.fields[symbol.name] = ERROR
+            return
     match symbol.node:
         case ast.Let() as let:
             type_ = values.type_of(let.value, Env())

@@ -1,0 +1,83 @@
+"""Entries of tables that are not there (MS0321), as far as the bounds of loops tell.
+
+`t[i + 1]` in a loop of `steps` passes reads behind a table of `steps` entries in the last pass. An
+index is looked at in the first pass and in the last one of the loops that it counts; where the two
+sizes do not compare, or a condition around the call asks for the index, nothing is said.
+"""
+
+from mstarc.diagnostics import Diagnostic, Label
+from mstarc.names import Symbol
+from mstarc.syntax import ast
+from mstarc.typecheck.declared import dim_of
+from mstarc.typecheck.dims import Dim, DimVar, constant, variable
+from mstarc.typecheck.environment import Env
+from mstarc.typecheck.state import State
+from mstarc.typecheck.statics import static_dim
+from mstarc.typecheck.text import text_of
+
+
+def check_entries(expr: ast.Expr, env: Env, state: State) -> None:
+    """Report the entries of tables that an argument of a call asks for in vain."""
+    if isinstance(expr, ast.And | ast.Or):
+        return  # one side may be there for the index of the other
+    for part in ast.children(expr):
+        if not isinstance(part, ast.Slice):
+            check_entries(part, env, state)  # type: ignore[arg-type]  # children are values
+    if not (isinstance(expr, ast.Index) and isinstance(expr.base, ast.Name)):
+        return
+    table = state.resolved.meaning(expr.base)
+    item = expr.items[0]
+    if table is not None and table.kind == "table" and not isinstance(item, ast.Slice):
+        _check_entry(item, table, env, state)
+
+
+def _check_entry(item: ast.Expr, table: Symbol, env: Env, state: State) -> None:
+    declared = table.of(ast.TableDecl)
+    length = static_dim(declared.length, state)
+    loops: dict[DimVar, ast.Loop] = {}
+
+    def leaf(name: ast.Name) -> Dim | None:
+        symbol = state.resolved.meaning(name)
+        if symbol is None or symbol.kind != "index":
+            return static_dim(name, state)
+        if not isinstance(symbol.node, ast.Loop) or _is_asked(symbol, env, state):
+            return None
+        number = DimVar(symbol.name, symbol.declaration.span.start, "request")
+        loops[number] = symbol.node
+        return variable(number)
+
+    at = dim_of(item, state, leaf)
+    if at is None or length is None:
+        return
+    first = at.replace(lambda number: constant(0) if number in loops else None)
+    last = at
+    if all(loop.bound.kind == "times" for loop in loops.values()):
+        last = at.replace(lambda number: _last(loops.get(number), state))
+    if not any(_is_behind(entry, length) for entry in (first, last)):
+        return
+    diagnostic = Diagnostic(
+        code="MS0321",
+        message=f"`{table.name}` has no entry `{text_of(item)}`",
+        primary=Label(span=item.span, text=f"entry {last}" if loops else "behind its last one"),
+        helps=("read an entry that is there, or make the table or the loop fit the other",),
+    ).label(declared.length.span, f"has entries 0 .. {length - constant(1)}")
+    for loop in loops.values():
+        diagnostic = diagnostic.label(loop.bound.span, "its last pass reads behind them")
+    state.sink.report(diagnostic)
+
+
+def _is_asked(index: Symbol, env: Env, state: State) -> bool:
+    """Whether a condition around the call asks for a loop's index."""
+    mark = f"{index.name}@{index.declaration.span.start}"
+    return any(mark in atom for atom in state.logic.atoms_of(env.facts))
+
+
+def _last(loop: ast.Loop | None, state: State) -> Dim | None:
+    """The index of a loop's last pass."""
+    count = None if loop is None else static_dim(loop.bound.count, state)
+    return None if count is None else count - constant(1)
+
+
+def _is_behind(entry: Dim, length: Dim) -> bool:
+    beyond = (entry - length).value
+    return beyond is not None and beyond >= 0
