@@ -49,10 +49,16 @@ class PreparedRequest:
         except RequestRefused as refused:
             message = f"`{refused.field}` {refused}"
             if refused.field in self.options:
-                given = json.dumps(self.options[refused.field], ensure_ascii=False)
-                given = given if len(given) <= _MOST_SHOWN else f"{given[:_MOST_SHOWN]}…"
-                message += f", and is {given}"
+                message += f", and is {_written(self.options[refused.field])}"
             raise RuntimeFailure("MS9213", message) from refused
+        except ArithmeticError as error:
+            # What a spec computes of options may have no value for some that it allows.
+            raise RuntimeFailure(
+                "MS9213",
+                f"nothing can be computed of these options: {error}",
+                notes=[f"`{name}` is {_written(value)}" for name, value in self.options.items()],
+                helps=["give others, or let the spec allow fewer: `opt name : int = … in 2 .. 50`"],
+            ) from error
         self._check_numbers(admission)
         self._check_texts()
         return admission
@@ -236,6 +242,12 @@ def _is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _written(value: Any) -> str:
+    """An option's value as JSON, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def _short(number: int) -> str:

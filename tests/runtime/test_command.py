@@ -5,6 +5,8 @@ import json
 import os
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,8 +14,10 @@ import pytest
 from mstarc_runtime.answer import Answer, Target, TextPrinter
 from mstarc_runtime.command import main
 from mstarc_runtime.errors import RuntimeFailure
+from mstarc_runtime.loader import LoadedPlan
 from mstarc_runtime.media.audio import WavWriter
 from mstarc_runtime.plan_api import PLAN_ABI
+from mstarc_runtime.request import PreparedRequest
 from tests.runtime.plan_folder import seal, write_plan
 
 
@@ -257,3 +261,17 @@ def test_values_are_written_whole_and_of_any_shapes(tmp_path: Path) -> None:
     assert answer(np.zeros(2), np.ones(5)) == [tmp_path / "features.npz"]
     assert np.load(tmp_path / "features.npz")["arr_1"].shape == (5,)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["features.npy", "features.npz"]
+
+
+def test_options_of_which_nothing_can_be_computed_are_refused() -> None:
+    """`let cells = 64 // side` has no value for a `side` of 0."""
+
+    def admit(request: SimpleNamespace) -> None:
+        request.cells = 64 // request.side
+
+    plan = SimpleNamespace(request_class=SimpleNamespace, check=lambda _: None, admit=admit)
+    asked = PreparedRequest(name="", inputs={}, options={"side": 0}, wants=frozenset(), seed=0)
+    with pytest.raises(RuntimeFailure, match="division") as caught:
+        asked.admit(cast(LoadedPlan, plan))
+    assert caught.value.code == "MS9213"
+    assert caught.value.notes == ("`side` is 0",)
