@@ -45,6 +45,8 @@ def test_every_answer_has_its_id_and_a_clients_own_is_kept(logging: Server) -> N
     nowhere = logging.http.get("/nowhere")
     assert nowhere.headers["x-request-id"]
     assert (nowhere.status_code, nowhere.json()["error"]["code"]) == (404, "MS9223")
+    other = logging.http.get("/generate")
+    assert (other.status_code, other.json()["error"]["helps"]) == (405, ["ask it with POST"])
 
 
 def test_a_log_of_json_says_what_became_of_each_request(logging: Server) -> None:

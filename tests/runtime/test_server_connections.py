@@ -238,3 +238,9 @@ def test_how_long_is_an_option() -> None:
     said = limits_of(parse_serve(["plan", "--idle-timeout", "5", "--request-timeout", "7"]))
     assert said.patience == Patience(idle_s=5, request_s=7)
     assert limits_of(parse_serve(["plan"])).patience == Patience(idle_s=60, request_s=30)
+
+
+def test_a_host_that_is_none_is_told_apart_from_a_port_that_is_taken() -> None:
+    with pytest.raises(RuntimeFailure, match="nowhere.invalid") as caught:
+        listening_at("nowhere.invalid", 0)
+    assert "`--host 127.0.0.1`" in caught.value.helps[0]

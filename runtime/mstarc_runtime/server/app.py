@@ -170,15 +170,18 @@ def _crashed(error: Exception) -> RuntimeFailure:
 def _no_route(request: Request, error: HTTPException) -> dict[str, Any]:
     path = request.url.path
     known = [route for route, _ in (*POSTS, *GETS)]
-    said = f"`{path}` is not asked with {request.method}"
     if error.status_code == 404:
         said = f"there is no `{path}`"
+        helps = did_you_mean(path, [route for route in known if "{" not in route])
+    else:
+        other = "POST" if path in [route for route, _ in POSTS] else "GET"
+        said, helps = f"`{path}` is not asked with {request.method}", [f"ask it with {other}"]
     return {
-        "message": "; ".join([said, *did_you_mean(path, known)]),
+        "message": "; ".join([said, *helps]),
         "type": "not_found_error",
         "param": None,
         "code": "MS9223",
         "name": "no-such-route",
         "notes": [f"there is {', '.join(f'`{route}`' for route in known)}"],
-        "helps": did_you_mean(path, known),
+        "helps": helps,
     }

@@ -79,7 +79,9 @@ def field(body: Mapping[str, Any], name: str, kind: str, default: Any = None) ->
         return default
     is_bool = isinstance(value, bool)
     if not isinstance(value, _KINDS[kind]) or (is_bool and kind != "true or false"):
-        raise wrong(f"`{name}` can't be {shown(value)}", f"it is a {kind}")
+        raise wrong(
+            f"`{name}` can't be {shown(value)}", f"it is {'an' if kind == 'object' else 'a'} {kind}"
+        )
     return value
 
 

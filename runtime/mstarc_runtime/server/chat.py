@@ -57,7 +57,7 @@ class _Chat:
 async def chat(request: Request, service: Service) -> Response:
     """Answers messages. Fails with MS9210 … MS9218."""
     if not service.abilities.can_chat:
-        why = "it takes messages and replies with text"
+        why = "the route takes messages and replies with text"
         raise cannot(service.plan, ROUTE, why)
     body = await request.body()
     content = fields.read_object(body)

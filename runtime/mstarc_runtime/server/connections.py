@@ -5,6 +5,7 @@ connection, of which it can be told when it is lost, and whether its body comes 
 """
 
 import asyncio
+import errno
 import gc
 import socket
 from typing import Any, Final
@@ -248,11 +249,16 @@ def listening_at(host: str, port: int, backlog: int = 2048) -> socket.socket:
             (str(address[0]), port), family=family, backlog=backlog, reuse_port=False
         )
     except OSError as error:
+        is_address = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
         raise RuntimeFailure(
             "MS9312",
             f"`{host}` can't be listened on at port {port}",
             notes=[f"the system says: {error.strerror}"],
-            helps=["`--port 0` takes a free port"],
+            helps=[
+                "`--host 127.0.0.1` is this machine alone, `--host 0.0.0.0` all its addresses"
+                if is_address
+                else "`--port 0` takes a free port"
+            ],
         ) from error
     # Said of no protocol, its connections would keep back the second part of each small answer
     # until the client's system has confirmed the first: for 40 ms.

@@ -59,7 +59,7 @@ class _Drawing:
 async def generate(request: Request, service: Service) -> Response:
     """Draws what a text says. Fails with MS9210 … MS9218."""
     if not service.abilities.can_draw:
-        raise cannot(service.plan, GENERATIONS, "it makes pictures of a text alone")
+        raise cannot(service.plan, GENERATIONS, "the route makes pictures of a text alone")
     content = fields.read_object(await request.body())
     service.check_ready()
     turns.read_fields(content, service.abilities.options)
@@ -71,7 +71,7 @@ async def generate(request: Request, service: Service) -> Response:
 async def edit(request: Request, service: Service) -> Response:
     """Draws what a text says of pictures. Fails with MS9206 … MS9218."""
     if not service.abilities.can_redraw:
-        raise cannot(service.plan, EDITS, "it makes pictures of a text and pictures")
+        raise cannot(service.plan, EDITS, "the route makes pictures of a text and pictures")
     form = await read_form(request, holds="`image` holds a picture", most_files=_MOST_PICTURES)
     service.check_ready()
     fields.check_fields(form.files, _FILES, "an edit's files")

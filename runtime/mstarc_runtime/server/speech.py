@@ -59,7 +59,7 @@ class _Speech:
 async def speech(request: Request, service: Service) -> Response:
     """Speaks a text. Fails with MS9210 … MS9218."""
     if not service.abilities.can_speak:
-        raise cannot(service.plan, ROUTE, "it makes sound of a text alone")
+        raise cannot(service.plan, ROUTE, "the route makes sound of a text alone")
     content = fields.read_object(await request.body())
     service.check_ready()
     turns.read_fields(content, service.abilities.options)

@@ -37,7 +37,7 @@ class _Transcription:
 async def transcribe(request: Request, service: Service) -> Response:
     """Writes down what is heard. Fails with MS9202 … MS9218."""
     if not service.abilities.can_transcribe:
-        raise cannot(service.plan, ROUTE, "it takes a sound alone and has an output `transcript`")
+        raise cannot(service.plan, ROUTE, "the route makes a `transcript` of a sound alone")
     form = await read_form(request, holds="`file` holds the sound", most_files=1)
     service.check_ready()
     asked = _read(service, form)

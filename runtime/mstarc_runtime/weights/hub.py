@@ -40,6 +40,7 @@ def fetch_repository(source: HubRepository, progress: Progress) -> Path:
             helps=[
                 "connect to the network, or log in if the repository is gated",
                 'or name a local folder: `weights "./folder"`',
+                "or try without a checkpoint: `--weights NODE=random`, for each node",
             ],
         ) from error
     return Path(folder)

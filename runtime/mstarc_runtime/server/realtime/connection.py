@@ -50,7 +50,7 @@ async def realtime(socket: WebSocket, service: Service) -> None:
     try:
         check_origin(socket)
         if not service.abilities.can_converse:
-            raise cannot(service.plan, ROUTE, "it hears sound and replies")
+            raise cannot(service.plan, ROUTE, "the route hears sound alone and replies")
         check_model(service.plan, {"model": socket.query_params.get("model")})
         service.check_ready()
     except RuntimeFailure as failure:
