@@ -177,8 +177,6 @@ def make_worker(
     peers.agree()
     for line in peers.said:
         say(f"{facts}: {line}")
-    # Who leads one node and serves another would wait for a rank that waits for it.
-    worker.groups.can_capture = device.type == "cuda" and not worker.groups.serves
     # Sizes that somebody names, and those that must be there, are there from the beginning.
     if not settings.buckets and not settings.require_graphs:
         worker.later.put_off(worker)

@@ -127,11 +127,12 @@ class Flights:
                 flight.wait()
                 yield self._end(flight)
 
-    def await_any(self) -> None:
-        """Until the device has done one of those under way, but only for a moment."""
+    def await_any(self, is_called: Callable[[], bool] = lambda: False) -> None:
+        """Until the device has done one of those under way, but only for a moment, and no longer
+        than until the worker `is_called`."""
         until = time.monotonic() + _MOST_WAIT_S
         while not any(flight.has_come() for flight in self._under_way):
-            if time.monotonic() > until:
+            if time.monotonic() > until or is_called():
                 return
             time.sleep(_LOOK_S)
 

@@ -2,23 +2,34 @@
 
 The plan's steps run on the leader alone. Whatever its engine does with the node, its followers do
 too, in the same order: operations that only count rows wait for the next call, so that a step costs
-one message. All run the module, whose layers put the parts' results together.
+one message, and so does a stretch of captured passes. A follower is told of them when they are
+launched, and the leader waits for no answer. All run the module, whose layers put the parts'
+results together.
 
 A call that fails on all of them (a bad row) is settled: nobody is ahead, and the group goes on. If
 it fails on one alone, the others wait in vain inside a layer: that one ends, and says why.
 """
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from mstarc_runtime.engine.mirroring import MirroredBatch, Notes
+from mstarc_runtime.engine.mirroring import Notes
 from mstarc_runtime.errors import RuntimeFailure
-from mstarc_runtime.frames import Frame, pack_value, unpack_value
+from mstarc_runtime.frames import Frame, Shape, pack_value, unpack_value
 from mstarc_runtime.layers.shard import WHOLE, Collectives, Shard
-from mstarc_runtime.messages import Message, NodeAction, NodeActions, Settle, Settled
+from mstarc_runtime.messages import (
+    BatchRows,
+    Message,
+    NodeAction,
+    NodeActions,
+    Settle,
+    Settled,
+)
+from mstarc_runtime.plan_api import DeviceStep
 from mstarc_runtime.transport.mailbox import Mailbox, Parcel
 
 # How long a member waits to hear that a call has failed on the others as well.
@@ -38,6 +49,12 @@ class Connect(Protocol):
 def alone(name: str, *, index: int, count: int) -> Collectives:
     """For a process that is a member of no group."""
     raise AssertionError(f"member {index} of {count} of {name} is alone")
+
+
+class Recorder(Protocol):
+    """Hears of the calls of a body that is recorded."""
+
+    def call(self, followers: "Followers") -> None: ...
 
 
 class Awaiting(Protocol):
@@ -70,11 +87,19 @@ class Groups:
         self.serves: dict[str, Served] = {}
         self._worker = worker
         self._process = process
-        # Whether steps that call a node of which other ranks hold parts may be captured.
-        self.can_capture = False
         self._peers = peers
         self._connect = connect
         self._joined: dict[tuple[int, ...], Collectives] = {}
+
+    @property
+    def can_capture(self) -> bool:
+        """Whether steps that call a node of which other ranks hold parts may be captured: who leads
+        one node and serves another would wait for a rank that waits for it."""
+        return not self.serves
+
+    def led_by(self, step: DeviceStep) -> "list[Followers]":
+        """The other ranks of the nodes that a step calls, in its order."""
+        return [self.leads[name] for name in step.nodes if name in self.leads]
 
     def shard(self, ranks: Sequence[int], tp: int, sp: int) -> Shard:
         """The part that this rank holds of a node on `ranks`."""
@@ -116,7 +141,8 @@ class Groups:
         assert isinstance(message, NodeActions)
         served = self.serves[message.node]
         try:
-            served.act(message.actions, parcel.frames)
+            with served.queue():
+                served.act(message.actions, parcel.frames)
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
             answer = self._worker.await_message(
@@ -166,10 +192,14 @@ class Followers:
         self._actions: list[NodeAction] = []
         self._frames: list[Frame] = []
         self._number = 0
-        # Whether calls are recorded in a graph, here and on the others, and not run.
-        self.is_capturing = False
-        # The op of the call that was recorded last; a step that is captured has one.
-        self.captured_op = ""
+        # What was told last: a step that is as the one before is not made into a message again.
+        self._message = NodeActions(node, ())
+        self._run = -1
+        self._batch: tuple[Any, ...] = ()
+        # Where calls are recorded in a graph, here and on the others: it gets each of them.
+        self.recorder: Recorder | None = None
+        # Whether arguments of calls go from rank to rank in a graph.
+        self.is_in_graph = False
 
     def note(
         self,
@@ -180,31 +210,23 @@ class Followers:
         op: str = "",
     ) -> None:
         """Something that the engine has done, to be told with the next call."""
-        if kind == "capture":
-            self.captured_op = op
-        packed = [self._packed(argument) for argument in arguments]
+        packed = tuple([self._packed(argument) for argument in arguments])
         more = {name: self._packed(value) for name, value in named.items()}
-        self._actions.append(
-            NodeAction(
-                kind=kind,
-                op=op,
-                run=-1 if batch is None else batch.number,
-                step="" if batch is None else batch.step.name,
-                rows="" if batch is None else batch.step.rows,
-                slots=() if batch is None else tuple(batch.slot_list),
-                bucket=0 if batch is None else batch.bucket,
-                old=0 if batch is None else batch.old,
-                arguments=tuple(packed),
-                named=more,
-            )
-        )
+        if batch is None:
+            self._actions.append(NodeAction(kind, op, False, None, packed, more))
+            return
+        is_new, self._run = batch.number != self._run, batch.number
+        rows = self._rows_of(batch) if is_new else None
+        self._actions.append(NodeAction(kind, op, is_new, rows, packed, more))
 
     def flush(self) -> None:
         if not self._actions:
             return
-        message = NodeActions(self.node, self._number, tuple(self._actions))
+        actions = tuple(self._actions)
+        if actions != self._message.actions:
+            self._message = NodeActions(self.node, actions)
         for process in self._processes:
-            self._worker.mailbox.send(process, message, self._frames)
+            self._worker.mailbox.send(process, self._message, self._frames)
         self._number += 1
         self._actions = []
         self._frames = []
@@ -253,13 +275,39 @@ class Followers:
             notes=[f"the leader of its group saw {type(error).__name__}: {error}"],
         )
 
+    def _rows_of(self, batch: Any) -> BatchRows | None:
+        """What the others need to know of a batch; None where it is as the last one."""
+        # A slot array stands for its rows: it never changes.
+        batch_now = (batch.step, batch.slots, batch.bucket, batch.old, batch.passes)
+        if len(self._batch) == len(batch_now) and all(
+            one is other for one, other in zip(batch_now, self._batch, strict=True)
+        ):
+            return None
+        self._batch = batch_now
+        return BatchRows(
+            step=batch.step.name,
+            rows=batch.step.rows,
+            slots=tuple(batch.slot_list),
+            bucket=batch.bucket,
+            old=batch.old,
+            passes=batch.passes,
+        )
+
     def _packed(self, value: Any) -> Any:
+        if value is None or type(value) is int:
+            # A step's own; a shape never changes.
+            return _plain(value)
         if isinstance(value, np.ndarray):
             value = value.tolist()
         shape, frame = pack_value(value)
         if frame is not None:
             self._frames.append(frame)
         return shape
+
+
+@functools.lru_cache(maxsize=1024)
+def _plain(value: int | None) -> Shape:
+    return pack_value(value)[0]
 
 
 class Served:
@@ -271,6 +319,8 @@ class Served:
         self.leader_process = leader_process
         self._engine = engine
         self._notes = Notes()
+        # Where on the device it does so.
+        self.queue = engine.queue
 
     def act(self, actions: Sequence[NodeAction], frames: Sequence[Frame]) -> None:
         waiting = iter(frames)
@@ -282,9 +332,7 @@ class Served:
         for action in actions:
             arguments = [unpacked(shape) for shape in action.arguments]
             named = {name: unpacked(shape) for name, shape in action.named.items()}
-            batch: MirroredBatch | None = None
-            if action.run >= 0:
-                batch = self._notes.batch(action, self._engine.device)
+            batch = self._notes.batch(action, self._engine.device)
             self._engine.follow(action.kind, action.op, batch, arguments, named)
 
     def snapshot(self) -> Any:

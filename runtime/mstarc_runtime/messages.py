@@ -16,7 +16,7 @@ import msgspec
 from mstarc_runtime.frames import Frame, Shape
 from mstarc_runtime.visits import Visit
 
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 class Start(msgspec.Struct, tag="start", array_like=True, frozen=True):
@@ -273,30 +273,37 @@ class Moved(msgspec.Struct, tag="moved", array_like=True, frozen=True):
     left: dict[str, int]
 
 
-class NodeAction(msgspec.Struct, array_like=True, frozen=True):
-    """What a node's leader has done with the node: an operation of its engine, or a call of `op`.
+class BatchRows(msgspec.Struct, array_like=True, frozen=True):
+    """A batch of a leader: its rows are `slots` padded to `bucket`, each for so many `passes`, and
+    begin with `old` items of a chunk read before."""
 
-    `run` numbers the batches of the leader, whose rows are `slots` padded to `bucket` and begin
-    with `old` items of a chunk read before; -1 where it is about no batch.
-    """
-
-    kind: str
-    op: str
-    run: int
     step: str
     rows: str
     slots: tuple[int, ...]
     bucket: int
     old: int
-    arguments: tuple[Shape, ...]
-    named: dict[str, Shape]
+    passes: int
+
+
+class NodeAction(msgspec.Struct, array_like=True, frozen=True, omit_defaults=True):
+    """What a node's leader has done with the node: an operation of its engine, or a call of `op`.
+
+    `is_new`: it is the first on a batch since that was made ready. `batch` is None where it is as
+    in the action before, so that a step which is as the one before is the same message again.
+    """
+
+    kind: str
+    op: str
+    is_new: bool
+    batch: BatchRows | None = None
+    arguments: tuple[Shape, ...] = ()
+    named: dict[str, Shape] = {}
 
 
 class NodeActions(msgspec.Struct, tag="node", array_like=True, frozen=True):
     """What a node's followers are to do as well, in order; a call is the last of them."""
 
     node: str
-    number: int
     actions: tuple[NodeAction, ...]
 
 

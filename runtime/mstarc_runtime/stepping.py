@@ -128,6 +128,7 @@ class Stepper:
         except GroupLost:
             raise
         except Exception as error:
+            batch.told = 0
             if is_first:
                 self._row_by_row.run(station, batch, error)
                 return False
@@ -154,7 +155,12 @@ class Stepper:
 
     def await_flights(self) -> None:
         """Waits a moment for any of those under way, and lands what the device has done."""
-        self._worker.costs.wait(self.flights.await_any)
+        worker = self._worker
+        if worker.groups.serves:
+            # Another rank's device waits for this one as soon as it is told of a call.
+            worker.costs.wait(lambda: self.flights.await_any(worker.mailbox.has_parcel))
+        else:
+            worker.costs.wait(self.flights.await_any)
         self.land_flights()
 
     def _land_all(self, flights: Iterator[Flight | Stretch]) -> bool:
@@ -210,11 +216,10 @@ class Stepper:
     def prepare(self, station: Station, batch: StepBatch) -> bool:
         """Makes room for the step's rows; False if it can't run now, and then nobody has moved."""
         step = batch.step
-        self._prepared += 1
-        batch.number = self._prepared
         batch.passes = 1
         for loop in step.passes:
             batch.set_passes(loop, self._worker.parts.passes[loop].numbers(batch.slots))
+        self._number(batch)
         if step.prepare is None:
             return True
         preempter = self._worker.preempter
@@ -241,11 +246,17 @@ class Stepper:
     def grow(self, batch: StepBatch) -> None:
         """Runs the step's `prepare`. Raises OutOfPages or ContextError; then `shrink`."""
         assert batch.step.prepare is not None
+        self._number(batch)
         batch.growth.clear()
         batch.contexts.clear()
         if self._worker.preempter.is_needed:
             self._worker.preempter.bring_back(batch)
         batch.step.prepare(self._worker.rank, batch)
+
+    def _number(self, batch: StepBatch) -> None:
+        """Those who follow a batch know by its number that it is made ready anew."""
+        self._prepared += 1
+        batch.number = self._prepared
 
     def _starve(self, station: Station, batch: StepBatch, rows: list[int]) -> None:
         """These wait for pages; the others try again at once."""
@@ -298,7 +309,7 @@ class Stepper:
         return batch
 
     def _log(self, step: DeviceStep, bucket: int) -> PassLog | None:
-        """For a step whose passes run in stretches: not where other ranks are told of each call."""
+        """For a step whose passes run in stretches."""
         worker, then = self._worker, step.then
         if not goes_on(worker, step):
             return None
@@ -325,7 +336,12 @@ class Stepper:
 
 
 def goes_on(worker: "Worker", step: DeviceStep) -> bool:
-    """Whether a step's passes follow one another on the device: not where other ranks are told of
-    each call."""
-    is_led = bool(worker.groups.leads.keys() & set(step.nodes))
-    return bool(step.stretch) and worker.executor.captures(step) and not is_led
+    """Whether a step's passes follow one another on the device.
+
+    Where other ranks hold parts of what it calls: if they record its calls, and it calls no other
+    node, so that they know as much of its rows as this one.
+    """
+    if not step.stretch or not worker.executor.captures(step):
+        return False
+    is_led = bool(worker.groups.led_by(step))
+    return not is_led or (worker.groups.can_capture and len(step.nodes) == 1)

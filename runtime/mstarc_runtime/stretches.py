@@ -91,9 +91,10 @@ class Stretches:
 
     def suits(self, batch: StepBatch) -> bool:
         """Whether this batch's passes may follow one another without a look."""
-        return batch.log is not None and all(
-            context.moving is not None for context in batch.step_contexts.values()
-        )
+        if batch.log is None or (batch.renewed and self._worker.groups.led_by(batch.step)):
+            # What begins anew in each pass, other ranks are told of.
+            return False
+        return all(context.moving is not None for context in batch.step_contexts.values())
 
     def begin(self, station: Station, group: Group, batch: StepBatch) -> None:
         """Launches passes of a group that has none under way."""

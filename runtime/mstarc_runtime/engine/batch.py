@@ -63,6 +63,8 @@ class StepBatch(ReadBack):
         self.log = log
         # For how many passes it is made ready, and its calls of one row a request.
         self.passes = 1
+        # Of how many of them the ranks that hold parts of its nodes know before they are launched.
+        self.told = 0
         self.step_contexts: dict[tuple[str, str, int], StepContext | FixedMirror] = {}
         # Contexts that each pass of a stretch empties and fills again: they stay where they are.
         self.renewed: set[tuple[str, str]] = set()

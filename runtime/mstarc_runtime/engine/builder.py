@@ -15,6 +15,7 @@ from torch import Tensor
 from mstarc_runtime.attention.makers import BackendMaker, reference_attention
 from mstarc_runtime.engine.arrays import ContextArrays, context_names
 from mstarc_runtime.engine.dtypes import dtype_name, torch_dtype
+from mstarc_runtime.engine.following_graphs import FollowingGraphs, FollowingQueue
 from mstarc_runtime.engine.host import HostEngine
 from mstarc_runtime.engine.implementations import Implementations
 from mstarc_runtime.engine.kv_cache import KVEngine
@@ -113,6 +114,7 @@ class RankBuilder:
         self._groups = groups
         self._attention = attention
         self._capture = CudaCapture()
+        self._following: FollowingQueue | None = None
 
     def kv_cache(
         self,
@@ -239,7 +241,10 @@ class RankBuilder:
     def _serve(
         self, name: str, group: tuple[int, ...], engine: KVEngine | StatelessEngine
     ) -> FollowingEngine:
-        made = FollowingEngine(engine, self._settings.device)
+        device = self._settings.device
+        if self._following is None:
+            self._following = FollowingQueue(device)
+        made = FollowingEngine(engine, device, FollowingGraphs(self._following, device))
         self._groups.serve(name, group, made)
         return made
 

@@ -9,18 +9,17 @@ because its size was not captured, is counted in `eager_runs`.
 
 import time
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.eager import body_of
+from mstarc_runtime.engine.led_graphs import LedGraphs
 from mstarc_runtime.engine.regions import is_capturable, region_steps, rows_to_capture
 from mstarc_runtime.plan_api import DeviceStep, Rank
 
 if TYPE_CHECKING:
-    from mstarc_runtime.grouping import Followers
     from mstarc_runtime.worker import Worker
 
 _WARM_UPS = 2
@@ -32,8 +31,7 @@ class CudaGraphExecutor:
     def __init__(self) -> None:
         self.eager_runs: Counter[tuple[str, int]] = Counter()
         self._graphs: dict[tuple[int, int], Any] = {}
-        # Graphs that other ranks hold parts of, and who leads those there.
-        self._led: dict[tuple[int, int], list[tuple[Any, str]]] = {}
+        self._led = LedGraphs()
         # By queue: regions that are replayed on one share memory; others may run at the same time.
         self._pools: dict[Any, Any] = {}
         # Captured there: what libraries keep for each stream must not be that of another queue.
@@ -48,11 +46,8 @@ class CudaGraphExecutor:
         self._first_runs_s = 0.0
         for step, bucket in region_steps(worker):
             queue = worker.stepper.flights.stream_of(step)
-            led = [worker.groups.leads[name] for name in step.nodes if name in worker.groups.leads]
             with rows_to_capture(worker, step, bucket) as batch:
-                self._graphs[(step.id, bucket)] = self._captured(worker.rank, batch, queue, led)
-            if led:
-                self._led[(step.id, bucket)] = [(one, one.captured_op) for one in led]
+                self._graphs[(step.id, bucket)] = self._captured(worker, batch, queue)
         spent = worker.start_s.get("first runs", 0.0)
         worker.start_s["first runs"] = spent + self._first_runs_s
         return len(self._graphs)
@@ -60,9 +55,7 @@ class CudaGraphExecutor:
     def run(self, rank: Rank, batch: StepBatch) -> None:
         graph = self._graphs.get((batch.step.id, batch.bucket))
         if graph is not None:
-            for followers, op in self._led.get((batch.step.id, batch.bucket), ()):
-                followers.note("replay", (), {}, batch, op)
-                followers.tell()
+            self._led.tell(batch)
             graph.replay()
             return
         if is_capturable(batch.step):
@@ -70,11 +63,7 @@ class CudaGraphExecutor:
         _run(rank, batch)
 
     def _captured(
-        self,
-        rank: Rank,
-        batch: StepBatch,
-        queue: "torch.cuda.Stream | None",
-        led: "Sequence[Followers]",
+        self, worker: "Worker", batch: StepBatch, queue: "torch.cuda.Stream | None"
     ) -> Any:
         if queue not in self._pools:
             self._pools[queue] = torch.cuda.graph_pool_handle()
@@ -85,21 +74,16 @@ class CudaGraphExecutor:
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(_WARM_UPS):
-                _run(rank, batch)
+                _run(worker.rank, batch)
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         self._first_runs_s += time.monotonic() - began
         graph = torch.cuda.CUDAGraph()
-        # A library's thread that looks after other ranks may go on meanwhile.
-        mode = "thread_local" if led else "global"
-        for followers in led:
-            followers.is_capturing = True
-        try:
+        with self._led.recording(worker, batch) as is_led:
+            # A library's thread that looks after other ranks may go on meanwhile.
+            mode = "thread_local" if is_led else "global"
             with torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode=mode):
-                _run(rank, batch)
-        finally:
-            for followers in led:
-                followers.is_capturing = False
+                _run(worker.rank, batch)
         return graph
 
 

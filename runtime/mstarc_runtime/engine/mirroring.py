@@ -11,15 +11,17 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mstarc_runtime.engine.dtypes import dtype_name, torch_dtype
+from mstarc_runtime.engine.following_graphs import FollowingGraphs
 from mstarc_runtime.engine.kv_cache import KVEngine
 from mstarc_runtime.engine.op_results import OpResults
 from mstarc_runtime.engine.prompt_units import PromptUnits
 from mstarc_runtime.engine.stateless import StatelessEngine
 from mstarc_runtime.layers.shard import Collectives
-from mstarc_runtime.messages import NodeAction
+from mstarc_runtime.messages import BatchRows, NodeAction
 from mstarc_runtime.plan_api import Maybe
 from mstarc_runtime.streaming.counts import Slots
 
@@ -48,6 +50,12 @@ def packed_digests(digests: Sequence[bytes]) -> list[str]:
     return [digest.hex() for digest in digests]
 
 
+class Recorder(Protocol):
+    """Hears of the calls of a body that is recorded."""
+
+    def call(self, followers: Any) -> None: ...
+
+
 class Followers(Protocol):
     """The other ranks of a node's group (`grouping`)."""
 
@@ -65,7 +73,10 @@ class Followers(Protocol):
     def tell(self) -> None: ...
 
     @property
-    def is_capturing(self) -> bool: ...
+    def is_in_graph(self) -> bool: ...
+
+    @property
+    def recorder(self) -> "Recorder | None": ...
 
 
 def _described(value: Any) -> Any:
@@ -118,7 +129,6 @@ class MirroredBatch:
     growth: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     contexts: dict[Any, Any] = field(default_factory=dict)
     step_contexts: dict[Any, Any] = field(default_factory=dict)
-    # A call is told before each pass: none follows another without.
     passes: int = 1
     moves_contexts: bool = False
 
@@ -134,28 +144,36 @@ class Notes:
     """
 
     def __init__(self) -> None:
-        self._run = -1
         self._batch: MirroredBatch | None = None
+        self._rows: BatchRows | None = None
+        self._now: tuple[MirroredStep, Slots, list[int]] | None = None
         self._slots: dict[tuple[str, int], Slots] = {}
 
-    def batch(self, action: NodeAction, device: torch.device) -> MirroredBatch:
-        if self._batch is None or action.run != self._run:
-            self._run = action.run
-            self._batch = MirroredBatch(
-                step=MirroredStep(name=action.step, rows=action.rows),
-                bucket=action.bucket,
-                slots=self._same(action),
-                slot_list=list(action.slots),
-                device=device,
-                old=action.old,
-            )
+    def batch(self, action: NodeAction, device: torch.device) -> MirroredBatch | None:
+        """The batch of an action: that of the one before, unless it is new."""
+        if not action.is_new:
+            return self._batch
+        if (told := action.batch) is not None:
+            step = MirroredStep(name=told.step, rows=told.rows)
+            self._rows, self._now = told, (step, self._same(told), list(told.slots))
+        assert self._rows is not None and self._now is not None, "rows are told once"
+        step, slots, slot_list = self._now
+        self._batch = MirroredBatch(
+            step=step,
+            bucket=self._rows.bucket,
+            slots=slots,
+            slot_list=slot_list,
+            device=device,
+            old=self._rows.old,
+            passes=self._rows.passes,
+        )
         return self._batch
 
-    def _same(self, action: NodeAction) -> Slots:
-        wanted = (action.step, action.bucket)
+    def _same(self, told: BatchRows) -> Slots:
+        wanted = (told.step, told.bucket)
         known = self._slots.get(wanted)
-        if known is None or known.tolist() != list(action.slots):
-            known = self._slots[wanted] = np.array(action.slots, dtype=np.int64)
+        if known is None or known.tolist() != list(told.slots):
+            known = self._slots[wanted] = np.array(told.slots, dtype=np.int64)
         return known
 
 
@@ -214,6 +232,10 @@ class LeadingKVEngine(KVEngine):
         KVEngine.bring_back(self, slot)
         self.followers.note("bring_back", (slot,), {})
 
+    def take_back(self, slots: Slots, context: str, rows: NDArray[np.int64]) -> None:
+        KVEngine.take_back(self, slots, context, rows)
+        self.followers.note("take_back", (slots.tolist(), context, rows.tolist()), {})
+
     def restore_sampler(self, slot: int, name: str, draws: int, seen: Tensor | None) -> None:
         KVEngine.restore_sampler(self, slot, name, draws, seen)
         self.followers.note("restore_sampler", (slot, name, draws, seen), {})
@@ -222,9 +244,12 @@ class LeadingKVEngine(KVEngine):
         call = KVEngine._make_call(self, op)
 
         def led(batch: Any, *arguments: Any, **named: Any) -> Any:
-            if self.followers.is_capturing:
-                self.followers.note("capture", [_described(a) for a in arguments], named, batch, op)
-                self.followers.tell()
+            if self.followers.is_in_graph:
+                if self.followers.recorder is not None:
+                    described = [_described(a) for a in arguments]
+                    self.followers.note("capture", described, named, batch, op)
+                    self.followers.tell()
+                    self.followers.recorder.call(self.followers)
                 return call(batch, *(self._spread(a) for a in arguments), **named)
             self.followers.note("call", arguments, named, batch, op)
             return self.followers.together(lambda: call(batch, *arguments, **named))
@@ -264,12 +289,16 @@ class LeadingStatelessEngine(StatelessEngine):
 class FollowingEngine:
     """Does with a node's part what its leader has done with its own."""
 
-    def __init__(self, engine: KVEngine | StatelessEngine, device: torch.device) -> None:
+    def __init__(
+        self,
+        engine: KVEngine | StatelessEngine,
+        device: torch.device,
+        graphs: FollowingGraphs,
+    ) -> None:
         self.device = device
+        self.queue = graphs.queue
         self._engine = engine
-        self._graphs: dict[tuple[str, int, str], Any] = {}
-        # What captured calls read: buffers that keep their addresses.
-        self._held: list[Any] = []
+        self._graphs = graphs
         self._units: PromptUnits | None = None
 
     def release(self, slot: int) -> None:
@@ -296,13 +325,20 @@ class FollowingEngine:
         elif kind == "capture":
             assert batch is not None, "a captured call has rows"
             self._capture(op, batch, arguments, named)
+        elif kind == "capture_end":
+            assert batch is not None, "a captured pass has rows"
+            self._graphs.capture_end(batch)
         elif kind == "replay":
             assert batch is not None, "a captured call has rows"
-            self._graphs[(batch.step.name, batch.bucket, op)].replay()
+            self._graphs.replay(batch, *arguments)
         elif kind in _OF_PROMPTS:
             self._follow_prompt(kind, arguments)
         elif kind in _OF_BATCH:
             getattr(self._engine, kind)(batch, *arguments, **named)
+        elif kind == "take_back":
+            slots, context, rows = arguments
+            assert isinstance(self._engine, KVEngine), "rows are of nodes with contexts"
+            self._engine.take_back(np.array(slots), context, np.array(rows))
         else:
             assert kind in _OF_SLOT, f"no engine does `{kind}`"
             getattr(self._engine, kind)(*arguments, **named)
@@ -334,14 +370,12 @@ class FollowingEngine:
         assert isinstance(self._engine, KVEngine) and self._engine.shard.group is not None
         group = self._engine.shard.group
         buffers = [_buffer(given, self.device) for given in described]
-        self._held.append(buffers)
-        torch.cuda.synchronize(self.device)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+
+        def body() -> Any:
             arguments = [_broadcast(buffer, group) for buffer in buffers]
-            made = getattr(self._engine, op)(batch, *arguments, **named)
-        self._held.append(made)
-        self._graphs[(batch.step.name, batch.bucket, op)] = graph
+            return getattr(self._engine, op)(batch, *arguments, **named)
+
+        self._graphs.capture(batch, body)
 
     def held(self) -> Any:
         """What requests hold here."""

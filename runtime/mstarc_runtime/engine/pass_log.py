@@ -111,19 +111,7 @@ class PassLog:
             end = None
 
     def _move(self, end: "PassEnd | None", rows: MovingRows | MovingFixed | None, by: int) -> None:
-        if not self._is_host:
-            # Here, because the kernels' compiler comes with torch for GPUs only.
-            from mstarc_runtime.kernels.end_pass import end_pass
-
-            if not isinstance(rows, MovingFixed):
-                end_pass(end, rows, self.alive, by)
-                return
-            if end is not None:
-                end_pass(end, None, self.alive, by)
-        elif end is not None:
-            end.note(self.alive)
-        if rows is not None:
-            rows.go_on(self.alive, by)
+        move_on(rows, self.alive, by, end)
 
     def _logs(self, effects: Sequence[Effect]) -> list[Tensor]:
         if not self._values:
@@ -206,6 +194,26 @@ class PassesRead:
             for at in range(self.flags.shape[0])
             for value in (emitted if self.of(at) else ())
         ]
+
+
+def move_on(
+    rows: MovingRows | MovingFixed | None, alive: Tensor, by: int, end: PassEnd | None = None
+) -> None:
+    """On the device: rows that are `alive` bool[B] move on by so many calls, the others become
+    padding; before that the `end` of a pass is noted."""
+    if alive.device.type != "cpu":
+        # Here, because the kernels' compiler comes with torch for GPUs only.
+        from mstarc_runtime.kernels.end_pass import end_pass
+
+        if not isinstance(rows, MovingFixed):
+            end_pass(end, rows, alive, by)
+            return
+        if end is not None:
+            end_pass(end, None, alive, by)
+    elif end is not None:
+        end.note(alive)
+    if rows is not None:
+        rows.go_on(alive, by)
 
 
 def as_array(rows: Tensor) -> NDArray[Any]:

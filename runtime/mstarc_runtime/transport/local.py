@@ -54,6 +54,8 @@ class LocalMailbox:
         raise AssertionError("participants of one process end together")
 
     def drain(self, to: Iterable[int]) -> None:
+        if not self._kept:
+            return
         wanted = set(to)
         while wanted & self._kept.keys():
             self._send_kept()
@@ -66,6 +68,9 @@ class LocalMailbox:
         self._queue.append(parcel)
         self._woken.set()
         return True
+
+    def has_parcel(self) -> bool:
+        return bool(self._queue)
 
     def receive(self) -> Parcel | None:
         if self._kept:

@@ -43,6 +43,10 @@ class Mailbox(Protocol):
         """Returns when all that was sent to these has left."""
         ...
 
+    def has_parcel(self) -> bool:
+        """Whether a parcel is there: the next `receive` gives it."""
+        ...
+
     def receive(self) -> Parcel | None:
         """The next parcel, if one is there."""
         ...

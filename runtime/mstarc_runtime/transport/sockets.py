@@ -56,10 +56,9 @@ class SocketMailbox:
         self._poller = zmq.Poller()
         self._poller.register(self._inbox, zmq.POLLIN)
         self._poller.register(self._wake_read, zmq.POLLIN)
-        # A steady batch sends the same struct again and again; only its frames differ.
-        self._last: Message | None = None
+        # A steady batch sends the same structs again and again; only their frames differ.
+        self._last: dict[int, tuple[Message, bytes]] = {}
         self._look_again_ns = 0
-        self._last_header = b""
         # Participant → messages that wait for room on the way to it.
         self._kept: dict[int, deque[list[Frame]]] = {}
 
@@ -68,11 +67,12 @@ class SocketMailbox:
         return sum(len(messages) for messages in self._kept.values()) if self._kept else 0
 
     def send(self, to: int, message: Message, frames: Sequence[Frame] = ()) -> None:
-        if message is not self._last:
-            self._last = message
-            self._last_header = encode(message)
-        if to in self._kept or not self._sent(to, self._last_header, frames):
-            self._kept.setdefault(to, deque()).append([self._last_header, *frames])
+        last, header = self._last.get(to, (None, b""))
+        if message is not last:
+            header = encode(message)
+            self._last[to] = message, header
+        if to in self._kept or not self._sent(to, header, frames):
+            self._kept.setdefault(to, deque()).append([header, *frames])
 
     def succeed(self, to: int, successor: int) -> None:
         if successor == self._successors.get(to, 0):
@@ -84,11 +84,19 @@ class SocketMailbox:
             socket.close(linger=0)
 
     def drain(self, to: Iterable[int]) -> None:
+        if not self._kept:
+            return
         wanted = set(to)
         while wanted & self._kept.keys():
             self._send_kept()
             if wanted & self._kept.keys():
                 time.sleep(_RETRY_S)
+
+    def has_parcel(self) -> bool:
+        if not int(self._inbox.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+            return False
+        self._look_again_ns = 0
+        return True
 
     def receive(self) -> Parcel | None:
         if self._kept:
