@@ -13,6 +13,8 @@ def remedy(name: ast.Name, symbol: Symbol, read: AbstractSet[Symbol], state: Sta
     loop = loop_around(symbol.declaration.span, state.resolved.spec)
     if loop is None or not _holds(loop.span, name.span):
         return f"set `{name.text}` first, or move what reads it behind what sets it"
+    if _holds(loop.bound.span, name.span):
+        return "bound the loop by a number of config, options or lets, or by a parameter"
     left: list[str] = []
     for walk in state.resolved.spec.all_of(ast.WalkDecl):
         if _holds(walk.span, loop.span):

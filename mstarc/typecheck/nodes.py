@@ -189,6 +189,7 @@ def _check_kv(
                         code="MS0327",
                         message=f"node `{node.name.text}` keeps no cache, and has `{what}`",
                         primary=Label(span=wrong.span, text="only a kv_cache node has this"),
+                        helps=(f"write `: kv_cache`, or take `{what}` away",),
                     ).label(node.engine.span, f"its engine is `{engine}`")
                 )
         return
@@ -206,7 +207,9 @@ def _check_kv(
         return
     _check_settings(settings, KV_SETTINGS, "kv", state)
     given = {setting.name.text for setting in settings}
-    if missing := [name for name in KV_NEEDED if name not in given]:
+    missing = [name for name in KV_NEEDED if name not in given]
+    # An unknown setting is most likely the one that is missing, misspelt: that is said already.
+    if missing and given <= set(KV_SETTINGS):
         names = " and ".join(f"`{name}`" for name in missing)
         state.error(
             "MS0327",
@@ -219,9 +222,14 @@ def _check_kv(
             _refuse_range(setting, state)
             value = evaluate(setting.value, state.config, state.resolved, state.sink)
             if value is not None and (type(value) is not int or value < 1):
-                state.error(
-                    "MS0327", setting.value.span, f"`{setting.name.text}` counts", f"it is {value}"
+                diagnostic = Diagnostic(
+                    code="MS0327",
+                    message=f"`{setting.name.text}` is not a whole number of at least 1",
+                    primary=Label(span=setting.value.span, text=f"it is {value}"),
                 )
+                if isinstance(setting.value, ast.Binary) and setting.value.op == "/":
+                    diagnostic = diagnostic.help("`//` divides whole numbers")
+                state.sink.report(diagnostic)
 
 
 def _samplers(
@@ -238,6 +246,7 @@ def _samplers(
                     code="MS0327",
                     message=f"node `{node.name.text}` samples nothing, and has `sample`",
                     primary=Label(span=item.span, text="only a kv_cache node samples"),
+                    helps=("write `: kv_cache`, or take `sample` away",),
                 ).label(node.engine.span, f"its engine is `{engine}`")
             )
         _check_settings(item.settings, SAMPLE_SETTINGS, "sample", state)

@@ -218,6 +218,7 @@ class _Effects:
                     code="MS0327",
                     message=f"node `{self._node.name}` keeps no cache that an op could use",
                     primary=Label(span=effect.span, text="only ops of kv_cache nodes do this"),
+                    helps=("take it away, or let the node be `: kv_cache`, with a `kv { … }`",),
                 ).label(self._node.decl.engine.span, f"its engine is `{self._node.engine}`")
             )
             return

@@ -62,7 +62,9 @@ def _check_emitted(
             for node in ast.descendants(walk.decl.body):
                 if isinstance(node, ast.Emit) and state.resolved.meaning(node.output) is symbol:
                     text = "emitted in a walk that no machine runs"
-                    diagnostic = diagnostic.label(node.span, text)
+                    diagnostic = diagnostic.label(node.span, text).help(
+                        f"run it in a state: `run {walk.title}(…)`"
+                    )
         if not diagnostic.labels:
             diagnostic = diagnostic.help(f"emit it in a walk: `emit {symbol.name} <- …`")
         state.sink.report(diagnostic)

@@ -91,7 +91,7 @@ def can_leave_items(policy: PolicyInfo) -> bool:
 
 
 def report_inequality(
-    policy: ast.Policy, at: ast.Node, inequality: str, found: str, state: State
+    policy: ast.Policy, at: ast.Node, inequality: str, found: str, state: State, *, help: str = ""
 ) -> None:
     """Report numbers that a policy cannot have, with what must hold."""
     state.sink.report(
@@ -99,6 +99,7 @@ def report_inequality(
             code="MS0402",
             message=f"`{policy.name.text}` needs {inequality}",
             primary=Label(span=at.span, text=found),
+            helps=(help,) if help else (),
         )
     )
 
@@ -147,7 +148,14 @@ def _left_context(given: _Given) -> PolicyInfo | None:
         grows = all(a <= b for a, b in zip(ramp, (*ramp[1:], chunk or ramp[-1]), strict=True))
         if len(ramp) != len(sizes) or any(size < 1 for size in ramp) or not grows:
             inequality = "1 ≤ first ≤ … ≤ last ≤ chunk in its ramp"
-            report_inequality(given.policy, expr, inequality, f"the ramp is {text_of(expr)}", state)
+            report_inequality(
+                given.policy,
+                expr,
+                inequality,
+                f"the ramp is {text_of(expr)}",
+                state,
+                help="write the sizes of the first chunks, the smallest first, none above `chunk`",
+            )
             return None
     if chunk is None or context is None:
         return None
