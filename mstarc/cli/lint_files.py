@@ -44,7 +44,7 @@ class LintFiles:
 def find_files(paths: Iterable[Path], sink: DiagnosticSink) -> LintFiles:
     """The files under `paths`, read; what cannot be read is reported (MS0002, MS0003)."""
     specs: list[SpecFiles] = []
-    others: list[tuple[Path, SourceFile]] = []
+    others: list[tuple[Path, SourceFile, bool]] = []
     for path, asked in _listed(paths):
         is_yaml = path.suffix in YAML
         source = read_source(path, sink) if is_yaml else read_spec(path, sink)
@@ -53,14 +53,18 @@ def find_files(paths: Iterable[Path], sink: DiagnosticSink) -> LintFiles:
         if not is_yaml:
             specs.append(SpecFiles(spec=source, named=True))
         elif asked or is_deployment(source.text) or _SIZES.search(source.text):
-            others.append((path, source))
+            others.append((path, source, asked))
     found = LintFiles(specs=specs, alone=[])
-    for path, source in others:
+    for path, source, asked in others:
         is_sizes = _is_sizes(source)
         wanted = path.stem if is_sizes else _model(source)
         owner = _owner(wanted, path, found, sink, by_name=is_sizes)
+        if owner is None and is_sizes:
+            owner = _neighbour(path, found)
         if owner is None:
-            found.alone.append(source)
+            # Sizes of no spec that was found are no deployment, so they are left alone in a folder.
+            if asked or not is_sizes:
+                found.alone.append(source)
         else:
             (owner.sizes if is_sizes else owner.deployments).append(source)
     return found
@@ -110,6 +114,13 @@ def _owner(
                 found.specs.append(entry)
                 return entry
     return None
+
+
+def _neighbour(path: Path, found: LintFiles) -> SpecFiles | None:
+    """The one spec of the folder that a file of sizes with a name of its own is in."""
+    folder = path.absolute().parent
+    beside = [entry for entry in found.specs if Path(entry.spec.path).absolute().parent == folder]
+    return beside[0] if len(beside) == 1 else None
 
 
 def _model(deployment: SourceFile) -> str | None:

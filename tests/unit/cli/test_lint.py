@@ -124,6 +124,18 @@ def test_folder_means_specs_deployments_and_sizes_in_it(
     assert set(codes(capsys)) == {"MS0009", "MS0608"}
 
 
+def test_sizes_with_a_name_of_their_own_are_those_of_the_one_spec_beside_them(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "sizes.yaml").write_text("weights: {codes: {source: random}}\n")
+    assert lint(".") == 1
+    assert codes(capsys) == ["MS0009"]
+    (here / "far").mkdir()
+    (here / "sizes.yaml").rename(here / "far/sizes.yaml")
+    assert lint(".", "--select", "style") == 0
+    assert codes(capsys) == []
+
+
 def test_deployment_alone_finds_its_spec_and_keeps_quiet_about_it(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
