@@ -91,7 +91,7 @@ def can_leave_items(policy: PolicyInfo) -> bool:
 
 
 def report_inequality(
-    policy: ast.Policy, at: ast.Node, inequality: str, found: str, state: State, *, help: str = ""
+    policy: ast.Policy, at: ast.Node, inequality: str, found: str, state: State, *, remedy: str = ""
 ) -> None:
     """Report numbers that a policy cannot have, with what must hold."""
     state.sink.report(
@@ -99,7 +99,7 @@ def report_inequality(
             code="MS0402",
             message=f"`{policy.name.text}` needs {inequality}",
             primary=Label(span=at.span, text=found),
-            helps=(help,) if help else (),
+            helps=(remedy,) if remedy else (),
         )
     )
 
@@ -154,7 +154,7 @@ def _left_context(given: _Given) -> PolicyInfo | None:
                 inequality,
                 f"the ramp is {text_of(expr)}",
                 state,
-                help="write the sizes of the first chunks, the smallest first, none above `chunk`",
+                remedy="write the first chunks' sizes, the smallest first, none above `chunk`",
             )
             return None
     if chunk is None or context is None:
