@@ -215,16 +215,20 @@ class CacheContext:
             self._cache.cross[context],
             layer,
             q,
-            slots=self._row_slots,
+            slots=self._slots_by_row(),
             host_slots=self._host_row_slots() if self._backend.row_by_row else None,
             scale=q.shape[-1] ** -0.5 if scale is None else scale,
         )
 
     def observe(self, ids: Tensor, *, sampler: str = "default") -> None:
-        self._samplers[sampler].observe(self._row_slots, ids)
+        self._samplers[sampler].observe(self._slots_by_row(), ids)
 
     def sample(self, logits: Tensor, *, sampler: str = "default") -> Tensor:
         return self._samplers[sampler].sample(logits, self._slots, self._host_slots())
+
+    def _slots_by_row(self) -> Tensor:
+        """i64[R]"""
+        return self._row_slots
 
     def _host_slots(self) -> list[int]:
         raise NotImplementedError
@@ -337,7 +341,6 @@ class FixedContext(CacheContext):
         if self.rows.are_padded:
             self.last_rows = self._ends + self._mirror.kv_lengths - self._mirror.firsts
         self.positions = (self._mirror.starts[:, None] + self._within).flatten()
-        self._row_slots = self._slots[:, None].expand(-1, self.rows.each).flatten()
         return self
 
     def observe(self, ids: Tensor, *, sampler: str = "default") -> None:
@@ -345,10 +348,14 @@ class FixedContext(CacheContext):
         if self.rows.are_padded:
             # Padding has the slot of a request, and no id that it has seen.
             own = self._within < (self._mirror.kv_lengths - self._mirror.firsts)[:, None]
-            slots = torch.where(own.flatten(), self._row_slots, self.rows.padding_slot)
+            slots = torch.where(own.flatten(), self._slots_by_row(), self.rows.padding_slot)
             self._samplers[sampler].observe(slots, ids)
             return
         super().observe(ids, sampler=sampler)
+
+    def _slots_by_row(self) -> Tensor:
+        # Of use to few: made where it is asked for.
+        return self._slots[:, None].expand(-1, self.rows.each).flatten()
 
     def _host_slots(self) -> list[int]:
         slots: list[int] = self.rows.slots.tolist()

@@ -83,7 +83,8 @@ class Rope:
 
     def __init__(self, settings: RopeSettings) -> None:
         self.settings = settings
-        self._tables: dict[torch.device, tuple[Tensor, Tensor]] = {}
+        # Cosines and sines f32[2, positions, head_dim / 2].
+        self._tables: dict[torch.device, Tensor] = {}
 
     def angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines f32[R, 1, head_dim / 2] of `positions` i64[R], for all layers."""
@@ -96,8 +97,11 @@ class Rope:
     def turns(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines f32[R, head_dim] by which each number of a head is turned."""
         assert self.settings.pairing == "halves", "neighbours have angles side by side"
-        cosines, sines = (part.index_select(0, positions) for part in self.table(positions.device))
-        return torch.cat((cosines, cosines), dim=-1), torch.cat((sines, sines), dim=-1)
+        # A position's row twice is what both halves of a head are turned by.
+        twice = positions[:, None].expand(-1, 2).flatten()
+        rows = self._table(positions.device).index_select(1, twice)
+        cosines, sines = rows.view(2, len(positions), -1).unbind()
+        return cosines, sines
 
     def turn(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
         """`x` [R, H, head_dim] turned by the rows' angles, in x's dtype."""
@@ -116,10 +120,14 @@ class Rope:
 
     def table(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Cosines and sines f32[positions, head_dim / 2] of every position."""
+        cosines, sines = self._table(device).unbind()
+        return cosines, sines
+
+    def _table(self, device: torch.device) -> Tensor:
         if device not in self._tables:
             positions = torch.arange(self.settings.positions, dtype=torch.float32)
             radians = torch.outer(positions, frequencies(self.settings))
-            self._tables[device] = (radians.cos().to(device), radians.sin().to(device))
+            self._tables[device] = torch.stack((radians.cos(), radians.sin())).to(device)
         return self._tables[device]
 
 
