@@ -35,4 +35,4 @@ class Flow(nn.Module):
 
     def follow(self, ctx: OpContext, x: Tensor, v: Tensor, steps: Tensor) -> Tensor:
         """Actions `x` f32[B, H, A] one of `steps` i64[B] along `v`."""
-        return x - v * (1.0 / steps.float())[:, None, None]
+        return torch.addcdiv(x, v, steps.float()[:, None, None], value=-1.0)
