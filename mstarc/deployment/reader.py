@@ -47,7 +47,8 @@ class _Reader:
 
     def deployment(self, root: Any) -> Deployment | None:
         if root is None:
-            self.error("MS0604", self.file.end_span, "the deployment file is empty", "")
+            remedy = "begin with `model:` and `node_groups:`; docs/deployment.md has a whole file"
+            self.error("MS0604", self.file.end_span, "the deployment file is empty", "", remedy)
             return None
         top = self.mapping(root, tuple(TOP), "a deployment")
         if top is None:
@@ -110,7 +111,10 @@ class _Reader:
                 first = self.span(found[name][0])
                 message = f"key `{name}` is given twice"
                 diagnostic = Diagnostic(
-                    code="MS0602", message=message, primary=Label(span=self.span(key), text="again")
+                    code="MS0602",
+                    message=message,
+                    primary=Label(span=self.span(key), text="again"),
+                    helps=("take one of the two away",),
                 )
                 self.sink.report(diagnostic.label(first, "first here"))
                 self.failed = True
@@ -146,9 +150,9 @@ class _Reader:
     ) -> Found | None:
         return read(found[key][1]) if key in found else None
 
-    def wrong(self, node: Any, expected: str) -> None:
+    def wrong(self, node: Any, expected: str, *helps: str) -> None:
         span = self.span(node)
-        self.error("MS0605", span, f"expected {expected}, found {_article(node)}", "")
+        self.error("MS0605", span, f"expected {expected}, found {_article(node)}", "", *helps)
 
     def named(self, node: Any) -> Named | None:
         if node.id != "scalar" or not node.tag.endswith(":str") or not node.value:
@@ -186,8 +190,11 @@ class _Reader:
         name = self.named(node)
         devices = parse_devices(name.value, self.kinds) if name is not None else None
         if name is not None and devices is None:
-            kinds = _listed([kind.name for kind in self.kinds])
-            helps = ("write a count and a kind, such as `2xH200` or `cpu`", f"kinds are {kinds}")
+            known = [kind.name for kind in self.kinds]
+            count, by, kind = name.value.rpartition("x")
+            near = [f"{count}{by}{meant}" for meant in did_you_mean(kind, known)]
+            helps = ("write a count and a kind, such as `2xH200` or `cpu`",)
+            helps += (f"did you mean {_listed(near)}?" if near else f"kinds are {_listed(known)}",)
             self.error("MS0601", name.span, f"unknown devices `{name.value}`", "", *helps)
         return devices
 
@@ -195,7 +202,12 @@ class _Reader:
         self, node: Any, expected: str, read: Callable[[Any], Found | None]
     ) -> tuple[Found, ...] | None:
         if node.id != "sequence":
-            self.wrong(node, expected)
+            is_one = (
+                node.id == "scalar"
+                and node.value
+                and (read != self.rank or _is_decimal(node.value))
+            )
+            self.wrong(node, expected, *([f"write `[{node.value}]`"] if is_one else ()))
             return None
         found = [read(item) for item in node.value]
         return tuple(item for item in found if item is not None)

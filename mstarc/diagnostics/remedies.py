@@ -57,7 +57,7 @@ REMEDIES: dict[str, str] = {
     "MS0532": "write `fork node.new = node.old`, with two contexts of one node",
     "MS0601": "name devices as in `2xH200`, `cpu` or `4xH200+2xL40S`; "
     "`mstarc explain --devices` lists the kinds",
-    "MS0602": "write `key: value` lines; docs/deploying.md has a whole file",
+    "MS0602": "write `key: value` lines; docs/deployment.md has a whole file",
     "MS0603": "write a key that there is, or leave it out",
     "MS0604": "write the key with its value",
     "MS0605": "write a value of the kind that is expected",
