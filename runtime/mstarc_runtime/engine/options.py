@@ -1,4 +1,7 @@
-"""Options of requests as tensors, for device ops that take scalars."""
+"""Options of requests as tensors, for device ops that take scalars.
+
+Numbers are filled in. Assigned, each would be a copy that waits for all that the device has to do.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -37,7 +40,7 @@ class OptionTable:
         self._values[slot] = options
         self._wants[slot] = wants
         for name, column in self._columns.items():
-            column[slot] = options.get(name, 0)
+            column[slot].fill_(options.get(name, 0))
 
     def admit_any(self, slot: int) -> None:
         """Gives a slot to nobody in particular: every option is 0."""
@@ -73,6 +76,6 @@ class OptionTable:
             device=self._device,
         )
         for slot, values in enumerate(self._values):
-            column[slot] = values.get(name, 0)
+            column[slot].fill_(values.get(name, 0))
         self._columns[name] = column
         return column

@@ -62,7 +62,10 @@ class Table:
         numbers = options[self.name]
         assert len(numbers) < self._rows.shape[1], f"table {self.name} has {len(numbers)} entries"
         made = torch.tensor(numbers, dtype=self._rows.dtype)
-        self._rows[slot, : len(numbers)] = made.to(self._rows.device)
+        if self._rows.device.type == "cuda":
+            # From memory of its own kind, else the host would wait for what the device has to do.
+            made = made.pin_memory()
+        self._rows[slot, : len(numbers)].copy_(made, non_blocking=True)
 
     def at(self, batch: StepBatch, index: Tensor | int) -> Tensor:
         """Each row's entry at `index`, one for all rows or i64[B]: [B]."""

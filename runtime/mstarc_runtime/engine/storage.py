@@ -205,7 +205,7 @@ class Collector:
     def write(self, slot: int, value: Any) -> None:
         rows = torch.as_tensor(value).to(self._rows.device, self._rows.dtype)
         self._rows[slot, : rows.shape[0]] = rows
-        self._heads[slot] = rows.shape[0]
+        self._heads[slot].fill_(rows.shape[0])
         self._counts.set(slot, rows.shape[0])
 
     def landed_all(self, slots: Slots, count: int) -> None:
@@ -222,7 +222,7 @@ class Collector:
     def release(self, slot: int) -> None:
         if self._counts.get(slot):
             self._counts.set(slot, 0)
-            self._heads[slot] = 0
+            self._heads[slot].fill_(0)
 
     @property
     def held(self) -> int:

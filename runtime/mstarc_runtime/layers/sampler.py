@@ -186,15 +186,16 @@ class SamplerState:
         )
         assert self.mode != "greedy" or settings.temperature == 0.0, "a greedy sampler never draws"
         self._drawing[slot] = settings.temperature > 0
-        self._temperature[slot] = settings.temperature
-        self._top_p[slot] = settings.top_p
-        self._penalty[slot] = settings.repetition_penalty
-        self._top_k[slot] = settings.top_k
+        # Filled in: what is assigned is copied, and waits for all that the device has to do.
+        self._temperature[slot].fill_(settings.temperature)
+        self._top_p[slot].fill_(settings.top_p)
+        self._penalty[slot].fill_(settings.repetition_penalty)
+        self._top_k[slot].fill_(settings.top_k)
         # The low 64 bits, so that every whole number is a seed.
-        self._seed[slot] = (settings.seed + (1 << 63)) % (1 << 64) - (1 << 63)
-        self._draws[slot] = 0
+        self._seed[slot].fill_((settings.seed + (1 << 63)) % (1 << 64) - (1 << 63))
+        self._draws[slot].fill_(0)
         if self._seen is not None:
-            self._seen[slot] = False
+            self._seen[slot].fill_(False)
 
     def state(self, slot: int) -> tuple[int, Tensor | None] | None:
         """How many draws a slot has made, and bool[V] of the ids it has seen; None if neither."""
@@ -204,7 +205,7 @@ class SamplerState:
 
     def restore(self, slot: int, draws: int, seen: Tensor | None) -> None:
         """Goes on where `state` was taken, or from the beginning. Settings stay."""
-        self._draws[slot] = draws
+        self._draws[slot].fill_(draws)
         if self._seen is not None:
             self._seen[slot] = False if seen is None else seen.to(self._device)
 

@@ -62,12 +62,12 @@ class PeerRing:
                 (numbers % self._capacity)[:, None],
                 value[start : start + count].unsqueeze(1),
             )
-            self._heads[slot] = first + count
+            self._heads[slot].fill_(first + count)
             start += count
 
     def set_head(self, slot: int, count: int) -> None:
         """The next item of a slot has the number `count`."""
-        self._heads[slot] = count
+        self._heads[slot].fill_(count)
 
     def set_heads(self, slots: Slots, counts: Slots) -> None:
         """The same for several."""
