@@ -58,8 +58,12 @@ class Preempter:
         return bool(self._away)
 
     def late(self, batch: StepBatch) -> list[int]:
-        """The rows without pages that take none before older requests, which wait for theirs, have
-        them again."""
+        """The rows without pages here, or whose pages are away, that take none before older requests,
+        which wait for theirs, have them again.
+
+        Were these to come back first, the older ones would take their pages once more, with the
+        next turn of their step, and so on: nobody would get further.
+        """
         live = self._worker.live
         found: list[int] = []
         for engine in self._engines(batch):
@@ -69,7 +73,7 @@ class Preempter:
                 for slot in engine.cache.aside
                 if slot in live and self._wants_back(engine, slot)
             ]
-            there = {*engine.holders(), *engine.cache.aside} if away else set()
+            there = set(engine.holders()) - engine.cache.aside.keys() if away else set()
             found += [
                 slot
                 for slot in batch.slot_list

@@ -21,10 +21,12 @@ def gives_way(wanting: Collection[int], holding: Collection[int]) -> int:
 def may_begin(request: int, away: Collection[int]) -> bool:
     """Whether a request without pages may take some: not before older ones whose pages are away.
 
-    >>> may_begin(7, away=[5]), may_begin(4, away=[5])
+    Its own may be among those.
+
+    >>> may_begin(7, away=[5, 7]), may_begin(5, away=[5, 7])
     (False, True)
     """
-    return all(request < other for other in away)
+    return all(request <= other for other in away)
 
 
 def last_resort(waiting: Collection[int], holding: Collection[int]) -> int | None:

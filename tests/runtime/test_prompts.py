@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -52,6 +52,33 @@ def test_a_prompt_in_pieces_is_answered_as_a_whole_one(
     whole = answers(make_rig(left=Roomy), lengths, 9)
     chosen = policy(4, deterministic=deterministic)
     assert answers(make_rig(left=left, policy=chosen), lengths, 9) == whole
+
+
+@settings(deadline=None, max_examples=8)
+@example(
+    slots=5,
+    budget=2,
+    asked=[(22, 2, 0), (13, 38, 0), (3, 6, 10), (4, 16, 10), (3, 37, 0), (22, 21, 10)],
+)
+@given(
+    slots=st.integers(3, 6),
+    budget=st.sampled_from([2, 4, 8]),
+    asked=st.lists(
+        st.tuples(st.integers(2, 26), st.integers(1, 25), st.sampled_from([0, 3, 10])),
+        min_size=3,
+        max_size=8,
+    ),
+)
+def test_pieces_and_steps_that_take_pages_from_each_other_come_to_an_end(
+    slots: int, budget: int, asked: list[tuple[int, int, int]]
+) -> None:
+    rig = make_rig(slots=slots, left=Narrow, policy=policy(budget))
+    for length, passes, turns in asked:
+        rig.submit(passes=passes, walks=0, length=length)
+        for _ in range(turns):
+            rig.turn()
+    rig.run()
+    rig.check_clean()
 
 
 def test_pieces_are_cut_by_the_prompt_alone(seen: list[tuple[str, list[int]]]) -> None:
