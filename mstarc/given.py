@@ -147,6 +147,17 @@ def _report_kwarg(kwarg: "Kwarg", resolved: Resolved, sink: DiagnosticSink) -> N
         )
         sink.report(found.help(f"did you mean {' or '.join(f'`{n}`' for n in near)}?"))
         return
+    if kwarg.span.path.startswith("--set "):
+        # A file may be another system's as well; the command line is ours alone.
+        found = Diagnostic(
+            code="MS0633",
+            message=f"there is no setting `{name}`",
+            primary=Label(span=kwarg.span, text=f"no config value of `{model}` either"),
+        )
+        listed = ", ".join(f"`{known}`" for known in _public_names(spec.config_items))
+        help_ = f"config values are {listed}; docs/deployment.md has the settings"
+        sink.report(found.help(help_))
+        return
     why = f"`{model}` has no config value of this name: what it decides elsewhere, "
     report_idle(name, kwarg.name.span, why + "requests or the plan decide here", sink)
 

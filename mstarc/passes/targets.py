@@ -19,6 +19,7 @@ from mstarc.deployment import (
     parse_devices,
     read_deployment,
 )
+from mstarc.deployment.catalog import MOST_DEVICES
 from mstarc.deployment.settings import settled, settled_alone
 from mstarc.deployment.sizes import NodeSizes, SizesFile
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
@@ -86,6 +87,14 @@ def unknown_devices(text: str, kinds: Sequence[DeviceKind]) -> Diagnostic:
     part = next((p for p in text.split("+") if parse_devices(p, kinds) is None), text)
     kind = part.strip().lstrip("0123456789").removeprefix("x")
     count = part.strip().removesuffix(kind)
+    if kind in names:
+        many = f"a placement is of 1 to {MOST_DEVICES} devices"
+        return Diagnostic(
+            code="MS0601",
+            message=f"`{text}` is not a number of devices",
+            primary=Label(span=Span(path="", start=0, end=0)),
+            helps=(f"{many}, such as `2x{kind}`",),
+        )
     return Diagnostic(
         code="MS0601",
         message=f"unknown devices `{text}`",

@@ -214,7 +214,7 @@ def _targets(plan: LoadedPlan, prepared: list[PreparedRequest], out: Path | None
                 "MS9010",
                 f"`{out}` is one file, and there is more to write",
                 notes=[
-                    f"{len(prepared)} requests, outputs of sound: {', '.join(sounds) or 'none'}"
+                    f"requests: {len(prepared)}, outputs of sound: {', '.join(sounds) or 'none'}"
                 ],
                 helps=["name a folder"],
             )

@@ -34,7 +34,7 @@ class Feed:
                 "MS9014",
                 f"no server is reached at `{self.address}`",
                 notes=[f"the system says: {reason}"],
-                helps=["`mstarc serve PLAN` starts one; give its address"],
+                helps=["`mstarc serve PLAN` starts one; give its address: `http://127.0.0.1:8000`"],
             ) from error
         if not isinstance(frame, dict) or "workers" not in frame:
             raise _unlike(self.address)

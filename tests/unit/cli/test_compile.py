@@ -175,9 +175,16 @@ def test_a_setting_without_a_deployment_holds_where_placement_is_automatic(
     assert (placement["max_requests"], placement["max_tokens"]) == (3, 512)
 
 
-def test_a_setting_without_a_deployment_that_decides_nothing_is_told(
+def test_a_setting_without_a_deployment_that_there_is_not_is_refused(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["compile", "right.mstar", "--set", "nothing=512", "--format", "concise"]
-    assert run_command(arguments) == 0
-    assert "MS0630" in capsys.readouterr().out
+    assert run_command(arguments) == 1
+    assert "error[MS0633] there is no setting `nothing`" in capsys.readouterr().out
+
+
+def test_a_number_of_devices_that_is_none_is_told_apart_from_an_unknown_kind(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["compile", "right.mstar", "--placement", "0xH200"]) == 1
+    assert "error[MS0601] `0xH200` is not a number of devices" in capsys.readouterr().out

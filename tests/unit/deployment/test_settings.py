@@ -121,6 +121,7 @@ def test_every_key_is_read_or_told(
         (("--set", "max_seq_len"), "MS0633", "gives no value"),
         (("--set", "max_seq_len=some"), "MS0605", "found `some`"),
         (("--set", "kv_cache.pages=2"), "MS0633", "there is no setting `kv_cache.pages`"),
+        (("--set", "cuda_graph=true"), "MS0633", "there is no setting `cuda_graph`"),
     ],
 )
 def test_a_wrong_setting_is_refused(
