@@ -104,7 +104,7 @@ class Ring(Cursors):
 
     def release(self, slot: int) -> None:
         if self.sent(slot):
-            self._heads[slot] = 0
+            self._heads[slot].fill_(0)
         self.forget(slot)
 
     # The reader
@@ -137,7 +137,7 @@ class Ring(Cursors):
         count = values.shape[0]
         start = int(self._sent[slot])
         positions = torch.arange(start, start + count, device=self._device) % self.capacity
-        self._storage[slot, positions] = values.to(self._device, self._storage.dtype)
+        self._storage[slot, positions] = self._brought(values).to(self._storage.dtype)
         self.count_in(slot, count, ends)
 
     @property
@@ -149,7 +149,7 @@ class Ring(Cursors):
         """`count` more items are in the buffer, where they belong."""
         assert count <= self.room(slot), f"stream {self.name} has no room for {count} items"
         if self.is_fed_here:
-            self._heads[slot] = int(self._sent[slot]) + count
+            self._heads[slot].fill_(int(self._sent[slot]) + count)
         cutter = self._synced(slot)
         cutter.put(count, ends)
         self._refresh(slot, cutter)
@@ -169,12 +169,18 @@ class Ring(Cursors):
             behind = np.cumsum(counts) - counts
             numbers = np.arange(counts.sum()) + np.repeat(first - behind, counts)
             where = (np.repeat(slots, counts), numbers % self.capacity)
-            rows, places = (torch.from_numpy(array).to(self._device) for array in where)
-            self._storage[rows, places] = values.to(self._device, self._storage.dtype)
+            rows, places = (self._brought(torch.from_numpy(array)) for array in where)
+            self._storage[rows, places] = self._brought(values).to(self._storage.dtype)
         if self.is_fed_here:
-            heads = torch.from_numpy(now).to(self._device)
-            self._heads[torch.from_numpy(slots).to(self._device)] = heads
+            rows, heads = (self._brought(torch.from_numpy(array)) for array in (slots, now))
+            self._heads[rows] = heads
         self.landed(slots, counts)
+
+    def _brought(self, values: Tensor) -> Tensor:
+        """On the device, and without waiting for what that has to do."""
+        if self._device.type == "cuda" and values.device.type == "cpu":
+            values = values.pin_memory()
+        return values.to(self._device, non_blocking=True)
 
     def restore_heads(self, slots: Slots) -> None:
         """Forgets what a failed run has appended."""
@@ -196,7 +202,7 @@ class Ring(Cursors):
             head = int(self._sent[slot])
             positions = torch.arange(head, head + count, device=self._device) % self.capacity
             self._storage[slot, positions] = value[start : start + count]
-            self._heads[slot] = head + count
+            self._heads[slot].fill_(head + count)
             start += count
 
     def _pad(self, slot: int, chunk: Chunk) -> None:
