@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mstarc_runtime.stretches import Stretch
 
 # How long the device is waited for at once: messages are looked at between. And how often.
-_MOST_WAIT_S = 0.001
+_MOST_WAIT_S = 0.0003
 _LOOK_S = 0.00003
 
 

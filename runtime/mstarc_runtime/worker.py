@@ -62,7 +62,7 @@ from mstarc_schedule.batching import BatchPolicy
 
 _AWAIT_S = 0.05
 # Parcels that are taken in before a step has its turn: where more come than that, steps go on, too.
-_MOST_PARCELS = 256
+_MOST_PARCELS = 64
 
 
 class Worker:

@@ -21,9 +21,11 @@ from mstarc_runtime.engine.fake import FakeGraphExecutor
 from mstarc_runtime.engine.host import InlinePool
 from mstarc_runtime.launch import LocalRanks, run_until_done
 from mstarc_runtime.loader import load_placement, load_plan
+from mstarc_runtime.messages import Left
 from mstarc_runtime.request import Asked, prepare
 from mstarc_runtime.scheduler import Group, Station
 from mstarc_runtime.stretches import Stretch, Stretches
+from mstarc_runtime.transport.mailbox import Parcel
 from mstarc_runtime.weights.progress import PlainProgress
 from tests.runtime.plan_folder import seal, write_plan
 from tests.runtime.rig import Collected, nowhere
@@ -321,4 +323,25 @@ def test_a_request_that_is_ready_is_let_in_behind_what_is_under_way(
         speakers.turns(1)
     assert len(launched) <= 1
     assert station.groups[0].slots.size == 2
+    speakers.finish()
+
+
+def test_steps_go_on_however_many_messages_come(
+    plan_folder: Path, launched: list[tuple[int, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speakers = Speakers(plan_folder, 1)
+    speakers.ask(0)
+    while not launched:
+        speakers.turns(1)
+    launched.clear()
+    with monkeypatch.context() as flooded:
+        others = iter(range(5000))
+        about_nobody = Parcel(Left(3, 77, "nobody"), ())
+        mailbox, receive = speakers.worker.mailbox, speakers.worker.mailbox.receive
+        flooded.setattr(
+            mailbox, "receive", lambda: receive() if next(others, None) is None else about_nobody
+        )
+        speakers.turns(5)
+        assert next(others, None) is not None, "all of them were taken in first"
+    assert len(launched) >= 2
     speakers.finish()
