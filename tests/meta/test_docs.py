@@ -47,3 +47,13 @@ def test_specs_in_the_readme_are_right() -> None:
         if case.spec.text.startswith("mstar "):  # a whole spec, and no excerpt
             report, _ = report_of(case)
             assert report.diagnostics == ()
+
+
+@pytest.mark.parametrize("package", ["mstarc", "runtime/mstarc_runtime"])
+def test_the_architecture_names_every_folder_and_file(package: str) -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    names = {
+        path.stem for path in (ROOT / package).iterdir() if not path.name.startswith(("_", "."))
+    }
+    unnamed = [name for name in sorted(names) if not re.search(rf"[*`]{name}(\.py|/)?[*`]", text)]
+    assert unnamed == []
