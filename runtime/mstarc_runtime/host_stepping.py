@@ -5,6 +5,10 @@ and a prompt's step reads them all.
 
 What the step reads of streams is copied out when it is dispatched; what it emits and sends lands
 when its job is done. A job whose request has ended meanwhile is run to its end and ignored.
+
+Host steps that follow one another are one job, as far as the rank has nothing to do between them:
+a step that has emitted nothing, and one behind it that reads and sends nothing. So a request goes
+to the pool and back once.
 """
 
 import time
@@ -37,6 +41,9 @@ class HostStepper:
         self._worker = worker
         self._targets = targets
         self._landing = landing
+        self._steps = {step.id: step for step in worker.plan.steps if isinstance(step, HostStep)}
+        # By a job's first step.
+        self._chains: dict[int, list[HostStep]] = {}
 
     def run(self, station: Station, step: HostStep) -> None:
         ready, station.ready = station.ready, []
@@ -56,27 +63,54 @@ class HostStepper:
             job.chunks[stream] = ring.items_of(slot, ring.take(slot))
         live.jobs += 1
         station.running.add(slot)
-        node = worker.parts.host[step.node]
+        # Of a request that is traced each step is seen by itself.
+        steps = [step] if live.visits is not None else self._together(step)
+        ran: list[tuple[HostStep, int]] = []
 
-        def work() -> int:
-            begun = time.perf_counter_ns()
-            with node.using(slot):
-                step.run(worker.rank, job)
-            return time.perf_counter_ns() - begun
+        def work() -> None:
+            for one in steps:
+                begun = time.perf_counter_ns()
+                ran.append((one, 0))
+                with worker.parts.host[one.node].using(slot):
+                    one.run(worker.rank, job)
+                ran[-1] = (one, time.perf_counter_ns() - begun)
+                if live.is_ending:
+                    return
 
-        worker.pool.submit(work, self._done(station, step, live, job))
+        worker.pool.submit(work, self._done(station, live, job, ran))
+
+    def _together(self, step: HostStep) -> list[HostStep]:
+        """The step, and those behind it that are of the same job."""
+        made = self._chains.get(step.id)
+        if made is None:
+            made = self._chains[step.id] = [step]
+            while (behind := self._behind(made[-1])) is not None and behind not in made:
+                made.append(behind)
+        return made
+
+    def _behind(self, step: HostStep) -> HostStep | None:
+        if step.emits or step.sends or not isinstance(step.then, int):
+            return None
+        behind = self._steps.get(step.then)
+        return None if behind is None or behind.reads or behind.sends else behind
 
     def _done(
-        self, station: Station, step: HostStep, live: "LiveRequest", job: Job
+        self,
+        station: Station,
+        live: "LiveRequest",
+        job: Job,
+        ran: list[tuple[HostStep, int]],
     ) -> Callable[[Any, BaseException | None], None]:
         worker = self._worker
 
-        def done(spent_ns: Any, error: BaseException | None) -> None:
+        def done(_: Any, error: BaseException | None) -> None:
             worker.generation += 1
-            worker.costs.job(step.id, spent_ns or 0)
+            for step, spent_ns in ran:
+                worker.costs.job(step.id, spent_ns)
             if not worker.job_ended(live):
                 return
             station.running.discard(live.slot)
+            step = ran[-1][0]
             if error is not None:
                 worker.fail(live.slot, error, step)
                 return
