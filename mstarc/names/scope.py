@@ -8,6 +8,8 @@ from mstarc.names.symbols import Symbol, Symbols
 from mstarc.records import dataclass
 from mstarc.syntax import ast
 
+_MOST_LISTED = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -85,8 +87,10 @@ def report_unknown(
     if near:
         listed = " or ".join(f"`{item}`" for item in near)
         diagnostic = diagnostic.help(f"did you mean {listed}?")
-    elif names and len(names) <= 8 and not helps:
-        listed = ", ".join(f"`{item}`" for item in names)
+    elif names and not helps:
+        listed = ", ".join(f"`{item}`" for item in names[:_MOST_LISTED])
+        more = len(names) - _MOST_LISTED
+        listed += f" and {more} more" if more > 0 else ""
         diagnostic = diagnostic.help(f"what there is: {listed}")
     for text in helps:
         diagnostic = diagnostic.help(text)

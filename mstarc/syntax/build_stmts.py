@@ -51,6 +51,7 @@ class StmtBuilder(ExprBuilder):
             context.span,
             "`on` follows something that is not a call of an op",
             "only a call of an op works on a context",
+            ("write it behind the call: `node.op(…) on context`",),
         )
         return call
 

@@ -61,3 +61,14 @@ def test_a_bad_name_has_no_meaning() -> None:
     found = resolve(spec, sink)
     assert [diagnostic.code for diagnostic in sink.diagnostics] == ["MS0207"]
     assert {name.text for name in found.uses} == {"c"}
+
+
+def test_an_unknown_name_among_many_lists_the_first_and_how_many_more() -> None:
+    sink = DiagnosticSink()
+    text = "mstar 1\nmodel demo\nwalk go() { zzz.step() }\n"
+    text += "".join(f'node n{letter} : host {{ impl "m:N" op a() }}\n' for letter in "abcdefghij")
+    spec = parse(SourceFile(path="demo.mstar", text=text), sink)
+    assert spec is not None
+    resolve(spec, sink)
+    listed = ", ".join(f"`n{letter}`" for letter in "abcdefgh")
+    assert sink.diagnostics[0].helps == (f"what there is: {listed} and 2 more",)
