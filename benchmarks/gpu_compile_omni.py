@@ -1,8 +1,9 @@
-"""Compiles the kernels of Qwen3-Omni's steps into Triton's cache, many at a time.
+"""Compiles the kernels of Qwen3-Omni's steps and prompts into Triton's cache, many at a time.
 
 A kernel takes a second to compile, and a size of a batch has two dozen: one after the other they
 take minutes on a machine that has none yet. Here each decoder and size has a process, which steps a
-decoder of one or two layers of the full width once. A run that follows finds all of them.
+decoder of one or two layers of the full width once; two more attend prompts of every shape to which
+several requests are padded. A run that follows finds all of them.
 
     python benchmarks/gpu_compile_omni.py [--batches 1 4 8 16 32] [--requests 64]
 """
@@ -18,9 +19,12 @@ import numpy as np
 import torch
 import yaml
 
+from mstarc_runtime.attention.mask import CAUSAL
 from mstarc_runtime.attention.paged_decode import PagedDecodeAttention
 from mstarc_runtime.attention.torch_reference import TorchAttention
 from mstarc_runtime.engine.context import StepContext
+from mstarc_runtime.engine.padded_prompts import MOST_ROWS
+from mstarc_runtime.kernels.fixed_attention import FixedRowsAttention
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.layout import CacheLayout
 from mstarc_runtime.layers.sampler import SamplerState, SamplingSettings
@@ -31,6 +35,8 @@ from mstarc_runtime.weights.random import randomise
 SIZES = Path("specs/random/qwen3_omni.yaml")
 KINDS = {"thinker": Thinker, "talker": Talker, "predictor": CodePredictor}
 ROWS = 8192
+LENGTHS = (16, 32, 64, 128, 256, 512)
+"""That prompts are padded to where several are read together."""
 
 
 def small() -> dict[str, Any]:
@@ -100,13 +106,52 @@ def step_once(kind: str, batch: int, requests: int) -> None:
     torch.cuda.synchronize()
 
 
+@torch.inference_mode()
+def attend_prompts(kind: str) -> None:
+    """Prompts that are read together: their number and length decide how the attention is cut."""
+    config, device = small(), torch.device("cuda")
+    of_text = config[f"{kind}_config"]["text_config"]
+    heads, kv_heads = of_text["num_attention_heads"], of_text["num_key_value_heads"]
+    head_dim, page = of_text["head_dim"], 16
+    keys = torch.zeros(page, page, kv_heads, head_dim, dtype=torch.bfloat16, device=device)
+    for each in LENGTHS:
+        for batch in (1, 2, 4, 8, 16, 32):
+            if batch * each > MOST_ROWS:
+                continue
+            attend = FixedRowsAttention(
+                batch=batch,
+                each=each,
+                heads=heads,
+                kv_heads=kv_heads,
+                head_dim=head_dim,
+                page_size=page,
+                mask=CAUSAL,
+                device=device,
+            )
+            ends = torch.full((batch,), each, dtype=torch.int32, device=device)
+            attend(
+                keys.new_zeros(batch * each, heads, head_dim),
+                lengths=ends,
+                firsts=torch.zeros_like(ends),
+                pages=torch.zeros(batch, ROWS // page, dtype=torch.int32, device=device),
+                keys=keys,
+                values=keys,
+                scale=head_dim**-0.5,
+            )
+    torch.cuda.synchronize()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 4, 8, 16, 32])
     parser.add_argument("--requests", type=int, default=64, help="that the plan lets run at once")
     parser.add_argument("--only", choices=[*KINDS], help="this decoder, in this process")
+    parser.add_argument("--prompts", action="store_true", help="with `--only`: its prompts")
     given = parser.parse_args()
     began = time.perf_counter()
+    if given.only is not None and given.prompts:
+        attend_prompts(given.only)
+        return
     if given.only is not None:
         for batch in given.batches:
             step_once(given.only, batch, given.requests)
@@ -120,6 +165,10 @@ def main() -> None:
         )
         for kind in KINDS
         for batch in given.batches
+    }
+    running |= {
+        (kind, 0): subprocess.Popen([sys.executable, __file__, "--only", kind, "--prompts"])
+        for kind in ("thinker", "talker")
     }
     failed = [name for name, process in running.items() if process.wait()]
     print(f"{len(running)} sizes in {time.perf_counter() - began:.1f} s; failed: {failed}")
