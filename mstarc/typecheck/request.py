@@ -62,7 +62,8 @@ def check_request(state: State) -> None:
         if symbol.kind in ("let", "table"):
             _check_computed(symbol, values, pending, state)
     for need in state.resolved.spec.all_of(ast.NeedDecl):
-        values.condition(need.condition, Env(), "what a request needs")
+        if _asks_no_op(need, values, "what a request needs"):
+            values.condition(need.condition, Env(), "what a request needs")
 
 
 def _check_input(input_field: ast.InField, state: State) -> None:
@@ -241,6 +242,14 @@ def _option_value(
     return None
 
 
+def _asks_no_op(node: ast.Node, values: Values, why: str) -> bool:
+    """Refuse (MS0316) a call: nodes are not known yet here, so it would pass unseen."""
+    for call in ast.descendants(node):
+        if isinstance(call, ast.OpCall):
+            return values.static(call, why)
+    return True
+
+
 def _check_computed(symbol: Symbol, values: Values, pending: list[Symbol], state: State) -> None:
     """Check a let or a table, after those that it uses."""
     if symbol.name in state.fields:
@@ -267,12 +276,9 @@ def _check_computed(symbol: Symbol, values: Values, pending: list[Symbol], state
     pending.pop()
     if symbol.name in state.fields:
         return
-    # Nodes are not known yet where these are checked, so a call would pass unseen.
-    for call in ast.descendants(symbol.node):
-        if isinstance(call, ast.OpCall):
-            values.static(call, f"the {symbol.kind} `{symbol.name}`")
-            state.fields[symbol.name] = ERROR
-            return
+    if not _asks_no_op(symbol.node, values, f"the {symbol.kind} `{symbol.name}`"):
+        state.fields[symbol.name] = ERROR
+        return
     match symbol.node:
         case ast.Let() as let:
             type_ = values.type_of(let.value, Env())

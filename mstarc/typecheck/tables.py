@@ -5,6 +5,8 @@ index is looked at in the first pass and in the last one of the loops that it co
 sizes do not compare, or a condition around the call asks for the index, nothing is said.
 """
 
+from collections.abc import Iterable
+
 from mstarc.diagnostics import Diagnostic, Label
 from mstarc.names import Symbol
 from mstarc.syntax import ast
@@ -53,6 +55,10 @@ def _check_entry(item: ast.Expr, table: Symbol, env: Env, state: State) -> None:
     last = at
     if all(loop.bound.kind == "times" for loop in loops.values()):
         last = at.replace(lambda number: _last(loops.get(number), state))
+    before = first.value
+    if loops and before is not None and before < 0:
+        _refuse_first(item, before, loops.values(), state, table)
+        return
     if not any(_is_behind(entry, length) for entry in (first, last)):
         return
     diagnostic = Diagnostic(
@@ -63,6 +69,20 @@ def _check_entry(item: ast.Expr, table: Symbol, env: Env, state: State) -> None:
     ).label(declared.length.span, f"has entries 0 .. {length - constant(1)}")
     for loop in loops.values():
         diagnostic = diagnostic.label(loop.bound.span, "its last pass reads behind them")
+    state.sink.report(diagnostic)
+
+
+def _refuse_first(
+    item: ast.Expr, entry: int, loops: Iterable[ast.Loop], state: State, table: Symbol
+) -> None:
+    diagnostic = Diagnostic(
+        code="MS0321",
+        message=f"`{table.name}` has no entry `{text_of(item)}`",
+        primary=Label(span=item.span, text=f"entry {entry} in the first pass"),
+        helps=("read an entry that is there: entries begin at 0",),
+    )
+    for loop in loops:
+        diagnostic = diagnostic.label(loop.bound.span, "counts from 0")
     state.sink.report(diagnostic)
 
 
