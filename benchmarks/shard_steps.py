@@ -1,10 +1,12 @@
 """What a decode step of a node in shards costs the host of each of its ranks, beside a whole one.
 
 The tiny Orpheus on CPUs, its decoder whole and in two shards, each rank a process as in service.
-Host time is the CPU time of a rank's thread without that of the modules' calls and of what goes
-beside their sums; messages are those between ranks. With `--captured` steps go as on a GPU: regions
-are captured, a call's arguments go from rank to rank in them, and passes run in stretches of
-`--stretch` (0: the host looks at each); a capture is the body, run again.
+Host time is that of a rank's turns without the modules' calls and what goes beside their sums, each
+turn counting as the middle one; `telling` is the part of it that a whole node's step has not: what
+the leader says, or what the other does with it. Messages are those between ranks. With `--captured`
+steps go as on a GPU: regions are captured, a call's arguments go from rank to rank in them, and
+passes run in stretches of `--stretch` (0: the host looks at each). A capture is the body, run
+again, and its end is single operations, which is most of what the other rank does then.
 
     python benchmarks/shard_steps.py [--captured] [--stretch 4] [--requests 4] [--json]
 """
@@ -13,6 +15,7 @@ import argparse
 import io
 import json
 import multiprocessing
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -73,10 +76,12 @@ class CountingMailbox(SocketMailbox):
 
 
 class Stopwatch:
-    """CPU seconds of this thread inside of calls."""
+    """Seconds of calls, of those in one another only the outer, without those of `beside`."""
 
-    def __init__(self) -> None:
-        self.cpu_s = 0.0
+    def __init__(self, beside: "Stopwatch | None" = None) -> None:
+        self.spans: list[float] = []
+        self.total_s = 0.0
+        self._beside = beside
         self._is_running = False
 
     def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,14 +89,22 @@ class Stopwatch:
             if self._is_running:
                 return call(*arguments, **named)
             self._is_running = True
-            begun = time.thread_time()
+            away = self._beside.total_s if self._beside else 0.0
+            begun = time.perf_counter()
             try:
                 return call(*arguments, **named)
             finally:
-                self.cpu_s += time.thread_time() - begun
+                spent = time.perf_counter() - begun
+                self.spans.append(spent - (self._beside.total_s - away if self._beside else 0.0))
+                self.total_s += spent
                 self._is_running = False
 
         return timed
+
+    @property
+    def usual_s(self) -> float:
+        """All of them, each counting as the middle one: others use the machine too."""
+        return statistics.median(self.spans) * len(self.spans) if self.spans else 0.0
 
 
 def extras_of(stretch: int | None) -> Extras:
@@ -127,6 +140,7 @@ def work(folder: str, layout: str, process: int, stretch: int | None, results: A
         sockets=Path(folder) / layout,
     )
     watch = Stopwatch()
+    turns, telling, told = Stopwatch(watch), Stopwatch(), Stopwatch(watch)
     served = [one._engine._engine for one in worker.groups.serves.values()]
     for engine in (*served, *worker.parts.kv.values(), *worker.parts.stateless.values()):
         module = getattr(engine, "module", None) or engine._module
@@ -137,19 +151,24 @@ def work(folder: str, layout: str, process: int, stretch: int | None, results: A
         group = getattr(getattr(engine, "shard", None), "group", None)
         if group is not None:
             group.broadcast = watch.around(group.broadcast)
+    for followers in worker.groups.leads.values():
+        for method in ("note", "flush", "tell"):
+            setattr(followers, method, telling.around(getattr(followers, method)))
+    object.__setattr__(worker.groups, "handle", told.around(worker.groups.handle))
+    turn = turns.around(worker.turn)
     mailbox.send(CONDUCTOR, Ready(process, PROTOCOL))
     mailbox.messages = mailbox.sent_bytes = 0
-    cpu = time.thread_time()
     while not worker.has_stopped:
-        if not worker.turn():
+        if not turn():
+            turns.spans.pop()
             worker.wait(0.02)
-    spent = time.thread_time() - cpu - watch.cpu_s
     names = {step.id: step.name for step in worker.plan.steps if hasattr(step, "name")}
     runs = {names[step]: cost.runs for step, cost in worker.costs.by_step.items()}
     results.put(
         {
             "process": process,
-            "host_s": spent,
+            "host_s": turns.usual_s,
+            "telling_s": telling.usual_s + told.usual_s,
             "waited_s": mailbox.waited_s,
             "messages": mailbox.messages,
             "bytes": mailbox.sent_bytes,
@@ -245,12 +264,13 @@ def main() -> None:
     if options.json:
         print(json.dumps(found))
         return
-    print("layout  rank  steps  host us/step  messages/step  bytes/step  waits us/step")
+    print("layout  rank  steps  host us/step  telling  messages/step  bytes/step  waits us/step")
     for layout, ranks in found.items():
         steps = max(1, ranks[0]["steps"])
         for one in ranks:
             print(
                 f"{layout:6}  {one['process']:4}  {steps:5}  {one['host_s'] / steps * 1e6:12.0f}"
+                f"  {one['telling_s'] / steps * 1e6:7.0f}"
                 f"  {one['messages'] / steps:13.2f}  {one['bytes'] / steps:10.0f}"
                 f"  {one['waited_s'] / steps * 1e6:13.0f}"
             )

@@ -97,6 +97,10 @@ class CostTable:
     parallel: tuple[tuple[tuple[str, ...], ...], ...]
     order: tuple[str, ...]
 
+    def told_s(self, kind: DeviceKind, ranks: int) -> float:
+        """Seconds that a call on so many ranks costs besides, since all but one are told of it."""
+        return kind.shard_call_s if ranks > 1 else 0.0
+
     def call_s(self, kind: DeviceKind, site: str, tp: int, batch: int) -> float:
         """Seconds of one call for `batch` requests: of the next larger batch that is known.
 

@@ -244,7 +244,8 @@ def _busy(
             found = devices_of[rank]
             for device in found:
                 kind = table.cluster.device(device)
-                taken = table.call_s(kind, call.site, home.tp, batch) / home.sp / batch
+                told = table.told_s(kind, home.tp * home.sp)
+                taken = (table.call_s(kind, call.site, home.tp, batch) / home.sp + told) / batch
                 busy[device] = busy.get(device, 0.0) + call.runs * taken / len(found)
         call_s[call.site] = taken
     for source, target, times, size, _ in _hops(table, homes):
@@ -278,14 +279,7 @@ def _hops(
 
 def _latency(table: CostTable, homes: Mapping[str, Assignment]) -> tuple[float, float, float]:
     """Seconds of one request alone, those lost between homes, those of them with KV rows."""
-    alone = {
-        call.site: call.runs
-        * table.call_s(
-            table.cluster.device(homes[call.site].ranks[0]), call.site, homes[call.site].tp, 1
-        )
-        / homes[call.site].sp
-        for call in table.calls
-    }
+    alone = {call.site: call.runs * _alone_s(table, call, homes[call.site]) for call in table.calls}
     saved = _saved(table, homes, alone)
     machines: dict[str, float] = {}
     ranks: dict[int, float] = {}
@@ -318,6 +312,12 @@ def _latency(table: CostTable, homes: Mapping[str, Assignment]) -> tuple[float, 
         last = sum(alone[call.site] / max(call.runs, 1.0) for call in readers)
         longest = max(longest, machines.get(stream.producer, 0.0) + last)
     return max(longest, *ranks.values(), 0.0), lost, moved
+
+
+def _alone_s(table: CostTable, call: CallCost, home: Assignment) -> float:
+    kind = table.cluster.device(home.ranks[0])
+    told = 0.0 if call.engine == "host" else table.told_s(kind, home.tp * home.sp)
+    return table.call_s(kind, call.site, home.tp, 1) / home.sp + told
 
 
 def _saved(

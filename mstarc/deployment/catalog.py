@@ -24,6 +24,8 @@ class DeviceKind:
     `matrix_flops_per_s` is for `dtype`; `rates` has other dtypes. `link_bytes_per_s` and `hop_s`
     are between devices of one host, `network_…` between hosts of `devices_per_host` devices.
     `launch_s` is what one step costs besides its work: a graph launch, the host's part.
+    `shard_call_s` is what a call of a node in shards costs the hosts besides: its first rank tells
+    the others, and on CPUs waits for them to get ready; graphs are launched ahead.
     `price` is relative to an hour of one H200. `max_requests` and `max_tokens` are the defaults for
     a placement that names none: how many requests run at once, and how many rows a context of one
     may hold. `source` says where the numbers come from.
@@ -37,6 +39,7 @@ class DeviceKind:
     bandwidth_share: float = 1.0
     matrix_share: float = 1.0
     launch_s: float = 0.0
+    shard_call_s: float = 0.0
     link_bytes_per_s: float
     hop_s: float
     network_bytes_per_s: float
@@ -64,6 +67,12 @@ class DeviceKind:
         return self.bandwidth_bytes_per_s * self.bandwidth_share
 
 
+# Measured by benchmarks/shard_steps.py on a host of two cores: on CPUs what the first rank says,
+# 105 µs, and what the other does with it, 407 µs; on GPUs what the first says a pass of stretches
+# of 4 (`--captured`), 21 µs, on the same host.
+SHARD_CALL_S = {True: 512e-6, False: 21e-6}
+
+
 def _gpu(
     name: str,
     source: str,
@@ -86,6 +95,7 @@ def _gpu(
         bandwidth_share=0.65,
         matrix_share=0.6,
         launch_s=30e-6,
+        shard_call_s=SHARD_CALL_S[False],
         link_bytes_per_s=link_gigabytes * 1e9,
         hop_s=50e-6,
         network_bytes_per_s=network_gigabytes * 1e9,
@@ -106,6 +116,7 @@ CATALOG: tuple[DeviceKind, ...] = (
         bandwidth_bytes_per_s=20e9,
         matrix_flops_per_s=0.2e12,
         launch_s=50e-6,
+        shard_call_s=SHARD_CALL_S[True],
         link_bytes_per_s=5e9,
         hop_s=100e-6,
         network_bytes_per_s=1.25e9,

@@ -29,7 +29,7 @@ _NUMBERS = tuple(
 KEYS = ("like", *_WHOLE, *_NUMBERS, *_TEXTS)
 _DTYPES = ("f32", "bf16", "f16")
 # Shares and prices may be nothing or small; all other numbers are above zero.
-_MAY_BE_ZERO = ("launch_s", "hop_s", "network_s", "price")
+_MAY_BE_ZERO = ("launch_s", "shard_call_s", "hop_s", "network_s", "price")
 
 
 def read_kinds(file: SourceFile, sink: DiagnosticSink) -> tuple[DeviceKind, ...] | None:

@@ -15,6 +15,7 @@ _HEAD = (
     "reached",
     "link",
     "hop",
+    "shards",
     "to a host",
     "a host",
     "price",
@@ -37,6 +38,8 @@ def kinds_table(kinds: Sequence[DeviceKind]) -> str:
         "Rates are of the dtype that weights are kept in. `reached` is what a well-made kernel",
         "gets of the data sheet's figure. `link` is between devices of one host, which has as many",
         "as `a host` says; `to a host` is between hosts. A price of 1 is an H200 for an hour.",
+        "`shards` is what a call of a node in shards costs besides: its other ranks are told",
+        "(measured by benchmarks/shard_steps.py, unless a file or a profile says it).",
         "Other numbers: `device_kinds` in a deployment file, or in a file given with `--devices`.",
     ]
     return "\n".join(lines) + "\n"
@@ -57,6 +60,7 @@ def _row(kind: DeviceKind) -> tuple[str, ...]:
         f"{kind.matrix_share * 100:.0f} %",
         _rate(kind.link_bytes_per_s),
         f"{kind.hop_s * 1e6:.0f} µs",
+        f"{kind.shard_call_s * 1e6:.0f} µs",
         _rate(kind.network_bytes_per_s),
         str(kind.devices_per_host),
         f"{kind.price:g}",

@@ -24,7 +24,14 @@ from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
 from mstarc.records import dataclass
 from mstarc.source import SourceFile, Span
 
-FACTS = ("bandwidth_bytes_per_s", "matrix_flops_per_s", "hop_s", "launch_s", "link_bytes_per_s")
+FACTS = (
+    "bandwidth_bytes_per_s",
+    "matrix_flops_per_s",
+    "hop_s",
+    "launch_s",
+    "link_bytes_per_s",
+    "shard_call_s",
+)
 _TOP = ("model", "device", "facts", "weights", "ops")
 _POINT = ("batch", "rows", "context", "seconds")
 
@@ -211,7 +218,7 @@ class _Reader:
         return found
 
     def number(self, name: str, node: Any, most: float) -> float:
-        least = 0.0 if name in ("context", "hop_s", "launch_s") else 1e-12
+        least = 0.0 if name in ("context", "hop_s", "launch_s", "shard_call_s") else 1e-12
         try:
             value = float(str(node.value).replace("_", ""))
         except ValueError:

@@ -48,6 +48,7 @@ def placing_text(placing: Placing, *, colour: bool) -> str:
         *_picture(placing, colour),
         "",
         *_bottleneck(placing),
+        *_shards(choice),
         "",
         bold("memory"),
         *_memory(placing),
@@ -177,6 +178,31 @@ def _bottleneck(placing: Placing) -> list[str]:
     ]
 
 
+def _shards(choice: Choice) -> list[str]:
+    """What it costs that calls of nodes in shards are told to their other ranks."""
+    told = _told_s(choice, choice.layouts[0])
+    if not told:
+        return []
+    calls = round(sum(runs for runs, _ in told))
+    seconds = sum(runs * each for runs, each in told)
+    return [
+        f"shards: {count_of(calls, 'call')} of a request told to other ranks, which takes "
+        f"{amount_of_seconds(seconds)} of it"
+    ]
+
+
+def _told_s(choice: Choice, layout: Layout) -> list[tuple[float, float]]:
+    """(calls of a request, seconds that telling one takes) of each piece on several ranks."""
+    kinds = choice.table.cluster.kinds
+    found = []
+    for name in choice.model.flow:
+        option = layout.homes[name].option
+        each = choice.table.told_s(kinds[option.kind], option.ranks)
+        if each:
+            found.append((sum(call.runs for call in choice.model.parts[name].calls), each))
+    return found
+
+
 def _memory(placing: Placing) -> list[str]:
     rows: dict[int, dict[str, int]] = {}
     for row in placing.program.memory:
@@ -277,6 +303,7 @@ def _layout_object(choice: Choice, layout: Layout) -> dict[str, Any]:
     best = choice.layouts[0]
     return {
         "latency_s": layout.latency_s,
+        "telling_s": sum(runs * each for runs, each in _told_s(choice, layout)),
         "requests_per_s": 1 / layout.period_s if layout.period_s else None,
         "price": layout.price,
         "devices": _device_count(layout),

@@ -54,7 +54,7 @@ class StepTimes:
         self, step: RunStep, nodes: Mapping[str, NodePlan], batch: int, rows: int, context: int
     ) -> float:
         calls = self._calls.setdefault(step.id, list(_calls(step.actions, 1)))
-        total = 0.0
+        total = told = 0.0
         for call, times in calls:
             held = nodes[call.node]
             taken = seconds(
@@ -69,13 +69,15 @@ class StepTimes:
                 profile=self._profile,
             )
             total += times * taken / held.sp
+            told += times * self.kind.shard_call_s if held.tp * held.sp > 1 else 0.0
         launches = sum(times for _, times in calls)
         if not calls:
             return 0.0 if step.kind == "host" else self.kind.launch_s
         if step.region is not None and not self.kind.is_cpu:
-            # One graph is one launch.
+            # One graph is one launch, and one message to other ranks.
             total -= (launches - 1) * self.kind.launch_s
-        return total
+            told = min(told, self.kind.shard_call_s)
+        return total + told
 
 
 def _calls(actions: tuple[Action, ...], times: int) -> list[tuple[CallOp, int]]:

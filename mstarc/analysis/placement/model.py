@@ -187,8 +187,11 @@ def _rows_bytes(table: CostTable, node: str, context: str, tp: int, requests: in
 
 def _seconds(table: CostTable, calls: Iterable[CallCost], option: Option, batch: int) -> float:
     kind = table.cluster.kinds[option.kind]
-    seconds = sum(c.runs * table.call_s(kind, c.site, option.tp, batch) / batch for c in calls)
-    return seconds / option.sp
+    told = table.told_s(kind, option.ranks)
+    return sum(
+        c.runs * (table.call_s(kind, c.site, option.tp, batch) / option.sp + told) / batch
+        for c in calls
+    )
 
 
 def _machine(part: Part) -> str:

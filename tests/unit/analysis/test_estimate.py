@@ -199,6 +199,17 @@ def test_a_cut_makes_one_request_quicker() -> None:
     assert cut.devices[1].full_bytes == whole.devices[0].full_bytes / 2
 
 
+def test_each_call_of_shards_is_told_to_the_others() -> None:
+    told, cut = table(), on(lm=(0, 1))
+    free = [replace(one, shard_call_s=0.0) for one in told.cluster.kinds]
+    parts = tuple((free[told.cluster.kinds.index(k)], n) for k, n in told.cluster.parts)
+    still = replace(told, cluster=replace(told.cluster, parts=parts))
+    # A prompt, and 100 passes of the loop.
+    lost = estimate(told, cut).latency_s - estimate(still, cut).latency_s
+    assert lost == pytest.approx(101 * kind().shard_call_s)
+    assert estimate(told, on()).latency_s == estimate(still, on()).latency_s
+
+
 def test_a_walk_on_another_rank_takes_its_rows_along() -> None:
     split = Draft(
         assignments=(

@@ -42,6 +42,20 @@ def test_the_answer_has_a_picture_the_bottleneck_memory_and_what_follows(
     assert "\x1b" not in shown
 
 
+def test_what_telling_other_ranks_of_shards_takes_is_a_line_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Of no memory for a whole decoder.
+    kinds = tmp_path / "kinds.yaml"
+    kinds.write_text("device_kinds:\n  H200: {memory_bytes: 6.0e9, shard_call_s: 0.01}\n")
+    words = ["place", ORPHEUS, "--placement", "2xH200", "--devices", str(kinds)]
+    assert run_command(words) == 0
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if one.startswith("shards:")]
+    assert "of a request told to other ranks, which takes" in line
+    assert run_command([*words, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["choice"]["telling_s"] > 1
+
+
 def test_a_plan_is_placed_as_its_spec_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
