@@ -143,13 +143,14 @@ def _check(
         given[param.name].value if param.name in given else param.default
         for param in signature.params
     ]
+    is_broken = ERROR in types.values()
     state.arguments[call] = tuple(expr for expr in ordered if expr is not None)
     if count is not None and isinstance(call, ast.OpCall):
         state.over[call] = tuple(over)
     return [
         Outcome(
             result.name,
-            _result_type(result.type, call, count, fitter, state),
+            _result_type(result.type, call, count, fitter, state, is_broken=is_broken),
             _presence(result.condition, flags, state),
         )
         for result in signature.results
@@ -244,9 +245,17 @@ def _wanted(type_: Type, found: Type, count: ast.Expr | None, state: State) -> T
 
 
 def _result_type(
-    type_: Type, call: Call, count: ast.Expr | None, fitter: Fitter, state: State
+    type_: Type,
+    call: Call,
+    count: ast.Expr | None,
+    fitter: Fitter,
+    state: State,
+    *,
+    is_broken: bool,
 ) -> Type:
-    """A result's type with the dims that the call bound; what nothing bound is new."""
+    """A result's type with the dims that the call bound; what nothing bound is new, or unknown in
+    a call that `is_broken`."""
+    lacking: list[DimVar] = []
 
     def bound(var: DimVar) -> Dim | None:
         if var in fitter.bound:
@@ -254,10 +263,13 @@ def _result_type(
         if var.origin == "unknown":
             return state.fresh_dim(call, var, "unknown")
         if var.scope == fitter.scope and var.scope != 0:
+            lacking.append(var)
             return state.fresh_dim(call, var, "free")
         return None
 
     result = map_dims(type_, bound)
+    if is_broken and lacking:
+        return ERROR
     if count is None:
         return result
     leading = static_dim(count, state)
