@@ -78,6 +78,8 @@ def _check_node(node: ast.NodeDecl, state: State) -> NodeInfo:
     kv = next((item.settings for item in node.items if isinstance(item, ast.KvItem)), ())
     contexts = _contexts(node, state)
     _check_kv(node, engine, kv, state)
+    if kv:  # of another engine this is said: the node is taken for what it looks like
+        engine = "kv_cache"
     samplers = _samplers(node, engine, state)
     info = NodeInfo(
         name=node.name.text,
@@ -192,6 +194,7 @@ def _check_kv(
                         helps=(f"write `: kv_cache`, or take `{what}` away",),
                     ).label(node.engine.span, f"its engine is `{engine}`")
                 )
+                return
         return
     if node.engine.text != "kv_cache":
         return
