@@ -258,8 +258,9 @@ class Numbering:
         return replace(step, stretch=self._stretch(step, flow))
 
     def _stretch(self, step: RunStep, flow: MachineFlow) -> int:
-        if any(len(a.ranks) > 1 for node in step.nodes for a in self.placement.of(node)):
-            # No graph holds calls of which other ranks have parts.
+        is_cut = any(len(a.ranks) > 1 for node in step.nodes for a in self.placement.of(node))
+        if is_cut and len(step.nodes) > 1:
+            # Ranks that hold parts are told of the calls of each node by itself.
             return 0
         streams = flow.flattener.streams
         return stretch_of(step, self.placement.stretch, streams, flow.variables)

@@ -8,7 +8,7 @@ nothing of the host before the next one: its flag says on the device who goes on
 behind the last ones are where they are. So the passes of a stretch are launched one behind the
 other, and those of the next stretch before the host looks. A reader waits for what has landed: a
 stretch sends no more than one chunk brings anew. A step of which the host must know each pass has
-no stretch.
+no stretch; nor has one that calls a node of which several ranks hold parts, and another one.
 
 An item that a pass pulls stands behind the last one in its ring, and a context that each pass
 empties and fills again is where it was: there the device goes on by itself, too.

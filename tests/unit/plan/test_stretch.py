@@ -7,6 +7,7 @@ import pytest
 from mstarc import driver
 from mstarc.options import CompileOptions
 from mstarc.source import SourceFile
+from tests.support.golden import ROOT
 from tests.support.shipped_specs import SPECS_BY_NAME
 
 ORPHEUS = SPECS_BY_NAME["orpheus"]
@@ -66,7 +67,7 @@ node_groups:
     assert stretches(files(ORPHEUS.source.text, deployment=deployment)) == {PASS: found}
 
 
-def test_a_node_of_which_ranks_hold_parts_has_none() -> None:
+def test_a_pass_of_one_node_of_which_ranks_hold_parts_has_one() -> None:
     deployment = """
 model: orpheus
 devices: 2xH200
@@ -77,4 +78,17 @@ node_groups:
     ranks: [0, 1]
     tp_size: 2
 """
-    assert stretches(files(ORPHEUS.source.text, deployment=deployment)) == {}
+    assert stretches(files(ORPHEUS.source.text, deployment=deployment)) == {PASS: 4}
+
+
+def test_a_pass_of_several_nodes_of_which_one_is_cut_has_none() -> None:
+    omni = SPECS_BY_NAME["qwen3_omni"]
+    path = "specs/deployments/qwen3omni_full_tp2_4gpu.yaml"
+    deployment = SourceFile(path=path, text=(ROOT / path).read_text("utf-8"))
+    options = CompileOptions(deployments=(deployment,), sizes=omni.sizes)
+    outcome = driver.compile_spec(omni.source, options)
+    assert outcome.files is not None
+    ranks = {name[-8:-3]: text for name, text in outcome.files.items() if "/rank" in name}
+    # The Talker's pass calls the predictor as well.
+    assert "talker_decode.pass" in ranks["rank2"] and "stretch=" not in ranks["rank2"]
+    assert "stretch=1" in ranks["rank0"]
