@@ -24,31 +24,13 @@ else is in the batch. CHAINED kernels start early (see `dependent`).
 import triton
 import triton.language as tl
 
+from mstarc_runtime.kernels.counter_hash import mix, normal_number
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 
 ROWS, PAIRS = (tl.constexpr(kind) for kind in range(2))
 PLAIN, NOISE, CHANGE, MIXED = (tl.constexpr(kind) for kind in range(4))
 
 _PI = tl.constexpr(3.141592653589793)
-_FRACTION = tl.constexpr(2.0**-24)
-
-
-@triton.jit
-def _mix(x):
-    """`layers.counter_hash.mix`, on u64."""
-    x = x + 0x9E3779B97F4A7C15
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EB
-    return x ^ (x >> 31)
-
-
-@triton.jit
-def _normal(seed, stream, counter):
-    """`layers.counter_hash.normal`: f32 of u64 seeds."""
-    hashed = _mix(_mix(_mix(seed) + stream.to(tl.uint64)) + counter.to(tl.uint64))
-    radius = ((hashed >> 40).to(tl.float32) + 1.0) * _FRACTION
-    angle = ((hashed >> 16) & 0xFFFFFF).to(tl.float32) * (2.0 * _PI * _FRACTION)
-    return tl.sqrt(-2.0 * tl.log(radius)) * tl.cos(angle)
 
 
 @triton.jit
@@ -131,7 +113,7 @@ def latent(
         place = tl.arange(0, 128)
         listed = place < 7 * count
         number = tl.load(codes + place, mask=listed, other=0).to(tl.uint64)
-        hashed = _mix(_mix(number) + _mix(place.to(tl.uint64)))
+        hashed = mix(mix(number) + mix(place.to(tl.uint64)))
         hashed = tl.where(listed, hashed, tl.zeros_like(hashed))
         tl.store(seeds + row, tl.sum(hashed.to(tl.int64), axis=0))
 
@@ -268,14 +250,14 @@ def product(
         sums += before
     elif EFFECT == NOISE:
         seed = tl.load(seeds + request, mask=is_row, other=0).to(tl.uint64)
-        sums = before + _normal(seed, stream, position)[:, None] * sums
+        sums = before + normal_number(seed, stream, position)[:, None] * sums
     elif EFFECT == MIXED:
         lane = tl.arange(0, BN)
         other = tl.load(mixing + lane[None, :] * BN + lane[:, None])
         mixed = tl.dot(_kept_as(sums, mixing), other, input_precision=PRECISION)
         seed = tl.load(seeds + request, mask=is_row, other=0).to(tl.uint64)
         time = position * (N // C) + tl.program_id(1) - shift
-        sums += _normal(seed, stream, time)[:, None] * mixed
+        sums += normal_number(seed, stream, time)[:, None] * mixed
     place = (request[:, None] * T + made - begin) * C + channel[None, :]
     if KEPT:
         tl.store(out + place, sums, mask=inside)

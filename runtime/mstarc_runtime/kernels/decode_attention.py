@@ -68,20 +68,52 @@ def attended_rows(
 
 
 @triton.jit
+def leave(to, best, total, seen, is_query, D: tl.constexpr):
+    """Sums, the greatest score and the weights' sum of queries, D + 2 numbers at pointers `to`."""
+    whole = tl.arange(0, D)
+    tl.store(to[:, None] + whole[None, :], seen, mask=is_query[:, None])
+    tl.store(to + D, best, mask=is_query)
+    tl.store(to + D + 1, total, mask=is_query)
+    tl.debug_barrier()
+
+
+@triton.jit
+def with_parts(
+    partial, block, queries, is_query, best, total, seen,
+    D: tl.constexpr, PARTS: tl.constexpr, QUERIES: tl.constexpr,
+):  # fmt: skip
+    """(weights' sum, weighted values) with what a block's parts have left, in their order.
+
+    `partial` is [block, part, QUERIES, D + 2], `best` the greatest score of all.
+    """
+    whole = tl.arange(0, D)
+    for other in tl.static_range(PARTS):
+        at = ((block * PARTS + other) * QUERIES + queries) * (D + 2)
+        greatest = tl.load(
+            partial + at + D, mask=is_query, other=float("-inf"), cache_modifier=".cg"
+        )
+        weights = tl.load(partial + at + D + 1, mask=is_query, other=0.0, cache_modifier=".cg")
+        sums = tl.load(
+            partial + at[:, None] + whole[None, :],
+            mask=is_query[:, None],
+            other=0.0,
+            cache_modifier=".cg",
+        )
+        fade = tl.exp(greatest - best)
+        total += fade * weights
+        seen += fade[:, None] * sums
+    return total, seen
+
+
+@triton.jit
 def _join(
     partial, arrived, out, to, block, part, best, total, seen, is_query,
     D: tl.constexpr, Q: tl.constexpr, PARTS: tl.constexpr, SLOTS: tl.constexpr,
 ):  # fmt: skip
     """Leaves what this part found; the last to come adds all parts in their order."""
     queries = tl.arange(0, Q)
-    whole = tl.arange(0, D)
-    # [request, head, part, query, D + 2]: sums, then the greatest score and the weights' sum
     WIDE: tl.constexpr = D + 2
-    own = ((block * PARTS + part) * Q + queries) * WIDE
-    tl.store(partial + own[:, None] + whole[None, :], seen, mask=is_query[:, None])
-    tl.store(partial + own + D, best, mask=is_query)
-    tl.store(partial + own + D + 1, total, mask=is_query)
-    tl.debug_barrier()
+    leave(partial + ((block * PARTS + part) * Q + queries) * WIDE, best, total, seen, is_query, D)
     if tl.atomic_add(arrived + block, 1, sem="acq_rel") == PARTS - 1:
         every = tl.arange(0, SLOTS)
         at = ((block * PARTS + every)[:, None] * Q + queries[None, :]) * WIDE
@@ -90,21 +122,7 @@ def _join(
         best = tl.where(is_query, tl.max(bests, axis=0), 0.0)
         seen = tl.zeros((Q, D), dtype=tl.float32)
         total = tl.zeros((Q,), dtype=tl.float32)
-        for other in tl.static_range(PARTS):
-            at = ((block * PARTS + other) * Q + queries) * WIDE
-            greatest = tl.load(
-                partial + at + D, mask=is_query, other=float("-inf"), cache_modifier=".cg"
-            )
-            share_of = tl.load(partial + at + D + 1, mask=is_query, other=0.0, cache_modifier=".cg")
-            sums = tl.load(
-                partial + at[:, None] + whole[None, :],
-                mask=is_query[:, None],
-                other=0.0,
-                cache_modifier=".cg",
-            )
-            fade = tl.exp(greatest - best)
-            total += fade * share_of
-            seen += fade[:, None] * sums
+        total, seen = with_parts(partial, block, queries, is_query, best, total, seen, D, PARTS, Q)
         result = (seen / total[:, None]).to(out.dtype.element_ty)
         tl.store(out + to, result, mask=is_query[:, None])
         tl.store(arrived + block, 0)

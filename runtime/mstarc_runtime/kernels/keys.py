@@ -1,4 +1,4 @@
-"""What the kernels that choose tokens have in common: logits, their keys and masses, and numbers.
+"""What the kernels that choose tokens have in common: logits, and their keys and masses.
 
 An id's key is how far its scaled logit lies below the row's greatest, its mass what it weighs in a
 draw; `layers.sampler` defines both, and these are its numbers to the bit. A key has two halves: to
@@ -28,23 +28,6 @@ MOST = tl.constexpr(float(LAST_KEY))
 BITS = tl.constexpr(MASS_BITS)
 UNIT = tl.constexpr(1 << MASS_BITS)
 CUBED = tl.constexpr(CUBIC)
-
-
-@triton.jit
-def _mix(x):
-    """`layers.counter_hash.mix`, on u64."""
-    x = x + 0x9E3779B97F4A7C15
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EB
-    return x ^ (x >> 31)
-
-
-@triton.jit
-def uniform_number(seed, stream, counter):
-    """`layers.counter_hash.uniform`, as f64."""
-    x = _mix(_mix(seed.to(tl.uint64)) + tl.full((), stream, tl.uint64))
-    x = _mix(x + counter.to(tl.uint64))
-    return (x >> 40).to(tl.int64).to(tl.float64) * 5.9604644775390625e-08
 
 
 @triton.jit

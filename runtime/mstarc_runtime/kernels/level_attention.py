@@ -15,7 +15,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from mstarc_runtime.kernels.decode_attention import attended_part, attended_rows, rows_of, turned
+from mstarc_runtime.kernels.decode_attention import (
+    attended_part,
+    attended_rows,
+    leave,
+    rows_of,
+    turned,
+    with_parts,
+)
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 
 CHUNKS_AT_ONCE = tl.constexpr(8)
@@ -64,34 +71,10 @@ def _join(
         fade = tl.exp(greatest - best[None, :])
         total += tl.sum(fade * weights, axis=0)
         seen += tl.sum(fade[:, :, None] * sums, axis=0)
-    for other in tl.static_range(PARTS):
-        at = ((block * PARTS + other) * GROUP + query) * WIDE
-        greatest = tl.load(
-            partial + at + D, mask=is_query, other=float("-inf"), cache_modifier=".cg"
-        )
-        weights = tl.load(partial + at + D + 1, mask=is_query, other=0.0, cache_modifier=".cg")
-        sums = tl.load(
-            partial + at[:, None] + whole[None, :],
-            mask=is_query[:, None],
-            other=0.0,
-            cache_modifier=".cg",
-        )
-        fade = tl.exp(greatest - best)
-        total += fade * weights
-        seen += fade[:, None] * sums
+    total, seen = with_parts(partial, block, query, is_query, best, total, seen, D, PARTS, GROUP)
     to = (request * HEADS + head * GROUP + query)[:, None] * D + whole[None, :]
     result = (seen / total[:, None]).to(out.dtype.element_ty)
     tl.store(out + to, result, mask=is_query[:, None])
-
-
-@triton.jit
-def _leave(to, best, total, seen, is_query, D: tl.constexpr):
-    """Sums, the greatest score and the weights' sum of queries, at pointers `to` [Q]."""
-    whole = tl.arange(0, D)
-    tl.store(to[:, None] + whole[None, :], seen, mask=is_query[:, None])
-    tl.store(to + D, best, mask=is_query)
-    tl.store(to + D + 1, total, mask=is_query)
-    tl.debug_barrier()
 
 
 @triton.jit
@@ -131,7 +114,7 @@ def _take_task(
         )
     block = row * KV_HEADS + head
     to = chunk_sums + ((block * CHUNKS + tl.load(at)) * GROUP + number) * (D + 2)
-    _leave(to, best, total, seen, is_query, D)
+    leave(to, best, total, seen, is_query, D)
 
 
 @triton.jit
@@ -225,7 +208,7 @@ def attend_levels(
         GROUP: tl.constexpr = HEADS // KV_HEADS
         query = tl.arange(0, 16)
         own = ((request * KV_HEADS + head) * PARTS + part) * GROUP + query
-        _leave(partial + own * (D + 2), best, total, seen, query < GROUP, D)
+        leave(partial + own * (D + 2), best, total, seen, query < GROUP, D)
         _arrive(
             arrived, chunk_sums, partial, out, request, head, chunks, HEADS, KV_HEADS, D, PARTS,
             SLOTS, CHUNKS, CHUNK_SLOTS, WIDTH,

@@ -20,6 +20,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from mstarc_runtime.kernels.counter_hash import uniform_number
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 from mstarc_runtime.kernels.keys import (
     HALF_BITS,
@@ -29,7 +30,6 @@ from mstarc_runtime.kernels.keys import (
     forget_counts,
     half_reached,
     scaled_logits,
-    uniform_number,
     weighed,
 )
 from mstarc_runtime.layers.sampler import CANDIDATES, mass_tables

@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from mstarc_runtime.kernels.counter_hash import uniform_number
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 from mstarc_runtime.kernels.keys import (
     KEYS,
@@ -17,7 +18,6 @@ from mstarc_runtime.kernels.keys import (
     TRIES,
     mass_of,
     scaled_logits,
-    uniform_number,
 )
 from mstarc_runtime.layers.sampler import LAST_KEY, mass_tables
 
