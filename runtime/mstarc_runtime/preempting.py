@@ -58,8 +58,8 @@ class Preempter:
         return bool(self._away)
 
     def late(self, batch: StepBatch) -> list[int]:
-        """The rows without pages here, or whose pages are away, that take none before older requests,
-        which wait for theirs, have them again.
+        """The rows that have no pages here, or have them away, and take none before older requests
+        that wait for theirs have them again.
 
         Were these to come back first, the older ones would take their pages once more, with the
         next turn of their step, and so on: nobody would get further.

@@ -5,7 +5,6 @@ runs there (`talk.reply.answer`). Counts begin with a worker's process.
 """
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from mstarc_runtime.how_it_ran import eager_fallbacks
 from mstarc_runtime.messages import Told
+from mstarc_runtime.step_costs import pieces_held
 
 _STEP = ("process", "node", "walk", "step")
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -66,7 +66,7 @@ class WorkerMetrics(Collector):
         blocks = GaugeMetricFamily(
             "mstarc_python_blocks", "Pieces of memory that Python has", labels=["process"]
         )
-        blocks.add_metric(["server"], sys.getallocatedblocks())
+        blocks.add_metric(["server"], pieces_held())
         for process, told in self._told.items():
             blocks.add_metric([str(process)], json.loads(told.now)["blocks"])
         yield blocks
