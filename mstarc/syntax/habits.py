@@ -161,12 +161,17 @@ def equals_for_an_arrow(situation: Situation) -> Finding | None:
         return None
     verbs = [token.text for token in situation.line if token.text in ("send", "emit")]
     verb = verbs[-1] if verbs else "send"
-    value, stream = situation.before, situation.after
-    if token.text == "->" and value is not None and stream is not None and stream.kind == NAME:
-        # Whoever writes an arrow to the right has the value on its left.
+    value, target = situation.before, situation.after
+    declared = {
+        name.text
+        for word, name in pairwise(situation.tokens)
+        if word.text in ("stream", "out") and name.kind == NAME
+    }
+    if token.text == "->" and value is not None and target is not None and target.text in declared:
+        # The arrow points to where the value goes.
         said, label = "`->` stands where a value is sent", f"`{verb}` takes its value after `<-`"
         diagnostic = finding("MS0113", situation.span(token), said, label)
-        meant = f"write `{verb} {stream.text} <- {value.text}`"
+        meant = f"write `{verb} {target.text} <- {value.text}`"
         return Finding(diagnostic=diagnostic.help(meant), instead="<-")
     return Finding(
         diagnostic=finding_with_fix(

@@ -157,6 +157,11 @@ HABIT_CASES: dict[str, list[tuple[str, str, str | None]]] = {
     "equals_for_an_arrow": [
         (in_walk("emit speech = a"), "MS0113", "<-"),
         (in_walk("send codes -> a"), "MS0113", "<-"),
+        (
+            f"{TOP}stream codes : i64 chunk fixed(1)\nwalk w(a: i64) {{ send a -> codes }}",
+            "MS0113",
+            None,
+        ),
     ],
     "stream_without_policy": [
         (f"{TOP}stream codes : i64 tail drop", "MS0116", None),
