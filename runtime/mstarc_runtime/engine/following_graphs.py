@@ -53,9 +53,16 @@ class FollowingQueue:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._is_begun = False
 
     def __call__(self) -> AbstractContextManager[object]:
-        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
+        if self._stream is None:
+            return nullcontext()
+        if not self._is_begun:
+            # Weights and caches were made on the main queue.
+            self._is_begun = True
+            self._stream.wait_stream(torch.cuda.current_stream(self._device))
+        return torch.cuda.stream(self._stream)
 
     def capture(self, body: Callable[[], object]) -> Graph:
         """The body as a graph. On a CPU it runs now, as the leader's does."""
@@ -115,6 +122,8 @@ class FollowingGraphs:
             for rows in moving:
                 move_on(rows, alive, 1)
 
+        # Kernels are there before they are captured; where rows stand is set before each pass.
+        body()
         step.end = self.queue.capture(body)
 
     def replay(self, batch: Followed, first: int, last: int, passes: int) -> None:
