@@ -97,14 +97,15 @@ class Shards:
         made = Collected()
         return self.conductor.submit(prepare(self._plan, asked, seed=seed), made), made
 
-    def turns(self, count: int) -> None:
-        for _ in range(count):
-            self.leader.turn()
-            self.conductor.turn()
+    def turns(self, count: int) -> bool:
+        """Whether anything was done."""
+        did = [self.leader.turn() | self.conductor.turn() for _ in range(count)]
+        return any(did)
 
     def finish(self) -> None:
         for _ in range(5000):
-            self.turns(1)
+            if not self.turns(1):
+                self._thread.join(0.002)  # a request is over when the other rank has heard it
             assert self._thread.is_alive(), "the other rank has failed"
             if not self.conductor.pending:
                 break
