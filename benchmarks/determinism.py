@@ -17,10 +17,11 @@ import time
 from pathlib import Path
 
 from mstarc_runtime.answer import Answer, Target, TextPrinter
-from mstarc_runtime.assembly import DEFAULT_THREADS, RunSettings
+from mstarc_runtime.assembly import RunSettings
 from mstarc_runtime.launch import LocalRanks, run_until_done
 from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.request import prepare, read_request_file
+from mstarc_runtime.run_choices import DEFAULT_THREADS
 from mstarc_runtime.weights.progress import progress_to
 
 CASES = (("tile of 1", True, 1), ("tile of 4", True, 4), ("tile of 8", True, 8), ("free", False, 1))

@@ -29,9 +29,9 @@ from mstarc_runtime.engine.regions import rows_to_capture
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.launch import LocalRanks, Ranks, launched, run_until_done
 from mstarc_runtime.loader import load_placement, load_plan
-from mstarc_runtime.peer_memory import WAYS
 from mstarc_runtime.plan_api import DeviceStep
 from mstarc_runtime.request import Asked, PreparedRequest, prepare
+from mstarc_runtime.run_choices import WAYS
 from mstarc_runtime.settings import read_settings
 from mstarc_runtime.weights.progress import progress_to
 from mstarc_runtime.worker import Worker

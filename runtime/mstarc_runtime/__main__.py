@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 from types import FrameType
 
+from mstarc_runtime.arguments import look_first, parse_arguments
 from mstarc_runtime.settings import loaded_at_once, prepare_environment
 
 
@@ -24,6 +25,7 @@ if __name__ == "__main__":
     # `mstarc run` has them wait until here.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ending)
     prepare_environment()
+    look_first(parse_arguments)
     # Not before: loading torch fixes what its threads do.
     with loaded_at_once():
         from mstarc_runtime.command import main

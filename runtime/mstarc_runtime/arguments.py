@@ -2,16 +2,21 @@
 
 import argparse
 import re
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from mstarc_runtime.assembly import DEFAULT_THREADS
-from mstarc_runtime.errors import RuntimeFailure, did_you_mean
-from mstarc_runtime.kvcache.levels import CASCADES
-from mstarc_runtime.launch import START_TIMEOUT_S
-from mstarc_runtime.peer_memory import WAYS
-from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK
+from mstarc_runtime.errors import RuntimeFailure, did_you_mean, render
+from mstarc_runtime.loader import load_placement, load_plan, usual_placement
+from mstarc_runtime.run_choices import (
+    CASCADES,
+    DEFAULT_THREADS,
+    HIGH_WATER_MARK,
+    START_TIMEOUT_S,
+    WAYS,
+)
 from mstarc_schedule.batching import DEFAULT_TILE_ROWS
 
 _HELP = "`mstarc run --help` shows what can be asked"
@@ -29,6 +34,21 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """The options that are given, and the others' defaults. Fails with MS9010."""
     given = list(arguments)
     return parse_words(_parser(), given[1:] if given[:1] == ["run"] else given)
+
+
+def look_first(parse: Callable[[Sequence[str]], argparse.Namespace]) -> None:
+    """Ends the process where its words, its plan or its placement are wrong.
+
+    For before torch is loaded, which takes seconds: whoever mistypes need not wait for it.
+    """
+    try:
+        options = parse(sys.argv[1:])
+        plan = load_plan(options.plan)
+        load_placement(plan, options.placement or usual_placement(plan))
+    except RuntimeFailure as failure:
+        with suppress(OSError):
+            print(render(failure), file=sys.stderr, flush=True)
+        sys.exit(2)
 
 
 def parse_words(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:

@@ -21,20 +21,19 @@ from mstarc_runtime.engine.eager import Executor
 from mstarc_runtime.engine.host import HostEngine, HostPool
 from mstarc_runtime.engine.implementations import Implementations
 from mstarc_runtime.errors import RuntimeFailure
-from mstarc_runtime.kvcache.levels import Cascade, explained
+from mstarc_runtime.kvcache.levels import explained
 from mstarc_runtime.live import RankPlan
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts, load_rank
-from mstarc_runtime.peer_memory import PeerMemory, Way
+from mstarc_runtime.peer_memory import PeerMemory
 from mstarc_runtime.plan_api import Again, DeviceStep, Step
 from mstarc_runtime.prompts import sharing_nodes, without_sharing
+from mstarc_runtime.run_choices import DEFAULT_THREADS, HIGH_WATER_MARK, Cascade, Way
 from mstarc_runtime.trace import HostTrace, TracedExecutor
 from mstarc_runtime.transport.collectives import ProcessGroup
-from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK, Mailbox
+from mstarc_runtime.transport.mailbox import Mailbox
 from mstarc_runtime.weights.progress import Progress
 from mstarc_runtime.worker import Worker
 from mstarc_schedule.batching import DEFAULT_TILE_ROWS, BatchPolicy, default_policy
-
-DEFAULT_THREADS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

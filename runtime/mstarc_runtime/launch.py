@@ -25,6 +25,7 @@ from mstarc_runtime.frames import Frame
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts
 from mstarc_runtime.messages import Told
 from mstarc_runtime.process_ranks import ProcessRanks
+from mstarc_runtime.run_choices import START_TIMEOUT_S
 from mstarc_runtime.supervision import Supervision
 from mstarc_runtime.trace import RequestTrace
 from mstarc_runtime.transport.local import LocalNetwork
@@ -33,7 +34,6 @@ from mstarc_runtime.weights.progress import Progress
 from mstarc_runtime.worker import Worker
 
 _WAIT_S = 0.05
-START_TIMEOUT_S = 900.0
 
 
 class Ranks(Protocol):

@@ -7,13 +7,14 @@ of a lost one lends its own rings, and is lent the others' again.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.loader import PlacementFacts
 from mstarc_runtime.messages import LentRing, Message
+from mstarc_runtime.run_choices import Way
 from mstarc_runtime.streaming.outbox import Outbox
 from mstarc_runtime.streaming.peer_ring import PeerRing, is_long_enough
 from mstarc_runtime.streaming.ring import Ring
@@ -22,8 +23,6 @@ from mstarc_runtime.streaming.standing import is_single
 if TYPE_CHECKING:
     from mstarc_runtime.worker import Worker
 
-Way = Literal["auto", "host", "device"]
-WAYS: tuple[Way, ...] = ("auto", "host", "device")
 # Longer than any rank takes to load.
 _LEND_S = 600.0
 

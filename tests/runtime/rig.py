@@ -36,8 +36,9 @@ from mstarc_runtime.loader import (
 )
 from mstarc_runtime.plan_api import Admission, Rank, Step
 from mstarc_runtime.request import PreparedRequest
+from mstarc_runtime.run_choices import HIGH_WATER_MARK
 from mstarc_runtime.transport.local import LocalNetwork
-from mstarc_runtime.transport.mailbox import CONDUCTOR, HIGH_WATER_MARK
+from mstarc_runtime.transport.mailbox import CONDUCTOR
 from mstarc_runtime.weights.progress import PlainProgress
 from mstarc_runtime.worker import Worker
 from mstarc_schedule.batching import BatchPolicy

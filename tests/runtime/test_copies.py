@@ -13,7 +13,7 @@ from mstarc_runtime.launch import LocalRanks, run_until_done
 from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.plan_api import Admission, Builder, HopStep, Rank, Step
 from mstarc_runtime.request import Asked, prepare
-from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK
+from mstarc_runtime.run_choices import HIGH_WATER_MARK
 from mstarc_runtime.weights.progress import PlainProgress
 from tests.runtime.plan_folder import seal, write_plan
 from tests.runtime.rig import Collected, Rig, nowhere

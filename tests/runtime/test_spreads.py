@@ -26,7 +26,7 @@ from mstarc_runtime.plan_api import (
     Step,
     Weights,
 )
-from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK
+from mstarc_runtime.run_choices import HIGH_WATER_MARK
 from tests.runtime.rig import Collected, Rig
 from tests.runtime.test_ranks import Host, device
 from tests.runtime.test_travel import CONFIG

@@ -43,12 +43,13 @@ def _measure_plan(job: Job, target: Target, begun_s: float, say: Say) -> dict[st
     # Here, because loading torch takes seconds, and fixes what its threads do.
     import torch
 
-    from mstarc_runtime.assembly import DEFAULT_THREADS, RunSettings
+    from mstarc_runtime.assembly import RunSettings
     from mstarc_runtime.bench.plan_service import PlanService, requests_of
     from mstarc_runtime.how_it_ran import bucket_notes, eager_fallbacks, keep_trace
-    from mstarc_runtime.launch import START_TIMEOUT_S, ask_ranks, launched
+    from mstarc_runtime.launch import ask_ranks, launched
     from mstarc_runtime.loader import load_placement, load_plan, usual_placement
     from mstarc_runtime.messages import Tally
+    from mstarc_runtime.run_choices import DEFAULT_THREADS, START_TIMEOUT_S
     from mstarc_runtime.weights.progress import progress_to
 
     plan = load_plan(Path(target.plan))

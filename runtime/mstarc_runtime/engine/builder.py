@@ -34,9 +34,10 @@ from mstarc_runtime.engine.stateless import StatelessEngine
 from mstarc_runtime.engine.storage import Collector, Register, RowList, Values
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.layout import CacheLayout
-from mstarc_runtime.kvcache.levels import Cascade, chunk_of
+from mstarc_runtime.kvcache.levels import chunk_of
 from mstarc_runtime.layers.shard import Shard
 from mstarc_runtime.plan_api import ContextArray, Loop, Policy, Sampler, Signature, Weights
+from mstarc_runtime.run_choices import Cascade
 from mstarc_runtime.streaming.counts import LazyCounts
 from mstarc_runtime.streaming.outbox import Courier, Outbox
 from mstarc_runtime.streaming.ring import Ring

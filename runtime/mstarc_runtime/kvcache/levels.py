@@ -11,7 +11,6 @@ table there.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +18,11 @@ from numpy.typing import NDArray
 from mstarc_runtime.kvcache.layout import CacheLayout
 from mstarc_runtime.kvcache.step import StepRows
 from mstarc_runtime.kvcache.tables import PageTables
+from mstarc_runtime.run_choices import Cascade
 
 _LEAST_CHUNK = 512
 """What a task leaves for each of its requests weighs a hundredth of so many rows."""
 _MOST_CHUNKS = 32
-
-
-Cascade = Literal["auto", "on", "off"]
-CASCADES: tuple[Cascade, ...] = ("auto", "on", "off")
 
 
 def chunk_of(max_rows: int, page_size: int, cascade: Cascade) -> int:

@@ -6,6 +6,8 @@ import sys
 from contextlib import suppress
 from types import FrameType
 
+from mstarc_runtime.arguments import look_first
+from mstarc_runtime.server.arguments import parse_serve
 from mstarc_runtime.settings import loaded_at_once, prepare_environment
 
 
@@ -23,6 +25,7 @@ if __name__ == "__main__":
     # `mstarc serve` has them wait until here.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ending)
     prepare_environment()
+    look_first(parse_serve)
     # Not before: loading torch fixes what its threads do.
     with loaded_at_once():
         from mstarc_runtime.server.command import main

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from mstarc_runtime.frames import Frame
 from mstarc_runtime.messages import Message
-from mstarc_runtime.transport.mailbox import HIGH_WATER_MARK, Parcel
+from mstarc_runtime.run_choices import HIGH_WATER_MARK
+from mstarc_runtime.transport.mailbox import Parcel
 
 
 class LocalNetwork:

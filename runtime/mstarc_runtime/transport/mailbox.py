@@ -7,8 +7,6 @@ from mstarc_runtime.frames import Frame
 from mstarc_runtime.messages import Message
 
 CONDUCTOR = -1
-HIGH_WATER_MARK = 1000
-"""Parcels that are under way to one participant before others have to stay where they are."""
 
 
 class Parcel(NamedTuple):

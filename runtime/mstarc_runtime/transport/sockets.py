@@ -17,7 +17,8 @@ import zmq
 
 from mstarc_runtime.frames import Frame
 from mstarc_runtime.messages import Message, decode, encode
-from mstarc_runtime.transport.mailbox import CONDUCTOR, HIGH_WATER_MARK, Parcel
+from mstarc_runtime.run_choices import HIGH_WATER_MARK
+from mstarc_runtime.transport.mailbox import CONDUCTOR, Parcel
 
 # A look at an empty inbox costs several µs; a rank that is busy looks this often.
 _LOOK_NS = 200_000
