@@ -1,8 +1,12 @@
 """Calls by shape: the first runs, the second is captured, from then on graphs are replayed."""
 
+import gc
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
+from itertools import count
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 import torch
@@ -68,6 +72,83 @@ def test_an_op_may_give_nothing() -> None:
 
 
 def void(_: object) -> None: ...
+
+
+class Captures:
+    """In place of torch's graphs: notes what happens to them."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.done: list[str] = []
+        self.pools: list[int] = []
+        self.live: WeakSet[Any] = WeakSet()
+        self.breaks = False
+        noted = self
+
+        class Graph:
+            def __init__(self) -> None:
+                noted.live.add(self)
+
+            def capture_begin(self, *, pool: int, capture_error_mode: str) -> None:
+                assert capture_error_mode == "thread_local"
+                noted.pools.append(pool)
+                noted.done.append("begin")
+
+            def capture_end(self) -> None:
+                noted.done.append("end")
+                if noted.breaks:
+                    raise RuntimeError("operation failed due to a previous error during capture")
+
+        handles = count(1)
+        for name, made in {
+            "CUDAGraph": Graph,
+            "current_stream": lambda: "main",
+            "Stream": object,
+            "stream": lambda side: nullcontext(),
+            "graph_pool_handle": lambda: next(handles),
+            "synchronize": lambda: self.done.append("synchronize"),
+            "empty_cache": lambda: self.done.append("empty_cache"),
+        }.items():
+            patch.setattr(torch.cuda, name, made)
+
+
+@pytest.fixture
+def captures(monkeypatch: pytest.MonkeyPatch) -> Captures:
+    return Captures(monkeypatch)
+
+
+def test_memory_of_graphs_lives_when_all_that_are_used_are_gone(captures: Captures) -> None:
+    capture = CudaCapture()
+    for _ in range(3):
+        capture(lambda: None)
+    gc.collect()
+    assert captures.pools == [1, 1, 1]
+    assert len(captures.live) == 1
+    assert captures.done == ["begin", "end"] * 3
+
+
+def test_memory_is_given_back_where_a_capture_finds_too_little(captures: Captures) -> None:
+    def body() -> None:
+        if "empty_cache" not in captures.done:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    CudaCapture()(body)
+    assert captures.done == ["begin", "end", "synchronize", "empty_cache", "begin", "end"]
+    assert captures.pools == [1, 1]
+
+
+def test_an_error_within_a_capture_is_the_one_that_is_told(captures: Captures) -> None:
+    def body() -> None:
+        raise ValueError("a result of another shape")
+
+    capture = CudaCapture()
+    for captures.breaks in (False, True):
+        with pytest.raises(ValueError, match="another shape"):
+            capture(body)
+    assert captures.done == ["begin", "end"] * 2
+    captures.breaks = False
+    capture(lambda: None)
+    # Torch would take nothing else into the memory of a capture that it could not end.
+    assert captures.pools == [1, 1, 2]
 
 
 @pytest.mark.gpu

@@ -13,6 +13,7 @@ before the first request (`cuda_graph`).
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -102,32 +103,72 @@ class OpGraphs:
         shape.graph = self._capture(body)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Queue:
+    """Where the graphs of a queue are captured, and the memory that they share.
+
+    A stream of its own: what libraries keep for each stream must not be that of another queue.
+    """
+
+    pool: Any
+    side: torch.cuda.Stream
+    # Torch gives up a pool with the last of its graphs, and then takes no other of that name.
+    first: Any = None
+
+
 class CudaCapture:
     """Captures into memory that the graphs share which are replayed on one queue.
 
     Somebody may be served meanwhile, and what is under way goes on: `torch.cuda.graph` would wait
-    for all of it first, and give back the memory that torch keeps for later, on both sides.
+    for all of it first, and give back the memory that torch keeps for later, on both sides. That is
+    done only where there is too little memory else.
     """
 
     def __init__(self) -> None:
-        # By queue: the memory, and where its graphs are captured; what libraries keep for each
-        # stream must not be that of another queue.
-        self._queues: dict[torch.cuda.Stream, tuple[Any, torch.cuda.Stream]] = {}
+        self._queues: dict[torch.cuda.Stream, _Queue] = {}
+        # Whose captures torch could not end: it asks them about memory for ever.
+        self._broken: list[Any] = []
 
     def __call__(self, body: Callable[[], None]) -> Graph:
-        queue = torch.cuda.current_stream()
-        if queue not in self._queues:
-            self._queues[queue] = (torch.cuda.graph_pool_handle(), torch.cuda.Stream())
-        pool, side = self._queues[queue]
+        try:
+            return self._captured(body)
+        except torch.OutOfMemoryError:
+            # The error holds what the body has made: it is over before memory is given back.
+            pass
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        return self._captured(body)
+
+    def _captured(self, body: Callable[[], None]) -> Graph:
+        current = torch.cuda.current_stream()
+        queue = self._queues.get(current)
+        if queue is None:
+            queue = _Queue(pool=torch.cuda.graph_pool_handle(), side=torch.cuda.Stream())
+            self._queues[current] = queue
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.stream(side):
+        if queue.first is None:
+            queue.first = graph
+        with torch.cuda.stream(queue.side):
             # Threads of host code may use the device meanwhile.
-            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            graph.capture_begin(pool=queue.pool, capture_error_mode="thread_local")
             try:
                 body()
-            finally:
-                graph.capture_end()
+            except BaseException:
+                # A capture that the error has broken ends with another one, which says less.
+                with suppress(RuntimeError):
+                    self._end(current, graph)
+                raise
+            self._end(current, graph)
         return graph
+
+    def _end(self, current: torch.cuda.Stream, graph: Any) -> None:
+        try:
+            graph.capture_end()
+        except RuntimeError:
+            # To torch it is still under way, and nothing else may be captured into its memory.
+            self._broken.append(graph)
+            del self._queues[current]
+            raise
 
 
 _HOLE = "tensor"
