@@ -140,6 +140,8 @@ class StepBatch(ReadBack):
     def set_passes(self, loop: str, numbers: NDArray[np.int64]) -> None:
         """Which pass of a loop each row is in, for a step that asks."""
         self._upload(self._passes[loop][: self.size], numbers)
+        # Padding is counted on with the others, and would ask for entries behind any table's end.
+        self._passes[loop][self.size :].fill_(0)
 
     def set_pulled(self, ring: "Ring", pulled: list[Chunk | None]) -> None:
         """The item that each row pulls from a stream, or none."""
