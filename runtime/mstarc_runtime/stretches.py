@@ -214,7 +214,6 @@ class Stretches:
         assert log is not None
         stepper.mark("prepare")
         is_awaited = self._reaches_reader(batch)
-        is_foregone = self._ends_unseen(station, batch)
         for number in range(batch.passes):
             if not stepper.launch(station, batch, is_first=not number and not station.away):
                 return
@@ -228,7 +227,8 @@ class Stretches:
             expected=batch.expected * batch.passes,
             grown=[context for context in batch.growth if context not in batch.renewed],
             is_awaited=is_awaited,
-            is_foregone=is_foregone,
+            # What they leave is known behind them: a size that was not captured may be a new one.
+            is_foregone=self._ends_unseen(station, batch),
         )
         station.away.append(stretch)
         station.is_away = len(station.away) == _MOST_AWAY

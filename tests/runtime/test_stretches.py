@@ -297,6 +297,32 @@ def test_a_loop_that_asks_for_its_pass_and_emits_in_each(tmp_path: Path) -> None
         assert counted(tmp_path / str(stretch), stretch) == plain
 
 
+@pytest.mark.usefixtures("_late")
+def test_a_counted_loop_that_emits_in_each_pass_is_looked_at(
+    tmp_path: Path, launched: list[tuple[int, bool]]
+) -> None:
+    """Also at a size that nobody has captured or run before, of which the first run tells that."""
+    head = "loop max length as n carry token = first while token != 7"
+    assert head in COUNTING
+    spec = COUNTING.replace(head, "loop length times as n carry token = first")
+    source = SourceFile(path="counts.mstar", text=spec)
+    plan = load_plan(compile_into(tmp_path, source, CompileOptions()))
+    ranks = captured_ranks(tmp_path, "counts", {"tok": Tok, "lm": Lm}, stretch=4)
+    (worker,) = ranks.workers
+    worker.stepper._batches.clear()
+    worker.executor = FakeGraphExecutor()
+    listener = Collected()
+    inputs = Asked(inputs={"prompt": "a few"}, options={"length": 3})
+    ranks.conductor.submit(prepare(plan, inputs, seed=0), listener)
+    while not launched:
+        ranks.turn()
+    station = next(s for s in worker.scheduler.stations if s.away)
+    assert launched == [(3, False)]
+    assert not station.away[0].is_foregone
+    run_until_done(ranks)
+    assert len(listener.texts["said"].split()) == 3
+
+
 def test_a_request_that_is_ready_is_let_in_behind_what_is_under_way(
     plan_folder: Path, launched: list[tuple[int, bool]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
