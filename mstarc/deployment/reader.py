@@ -193,9 +193,14 @@ class _Reader:
             known = [kind.name for kind in self.kinds]
             count, by, kind = name.value.rpartition("x")
             near = [f"{count}{by}{meant}" for meant in did_you_mean(kind, known)]
-            helps = ("write a count and a kind, such as `2xH200` or `cpu`",)
-            helps += (f"did you mean {_listed(near)}?" if near else f"kinds are {_listed(known)}",)
-            self.error("MS0601", name.span, f"unknown devices `{name.value}`", "", *helps)
+            self.error(
+                "MS0601",
+                name.span,
+                f"unknown devices `{name.value}`",
+                "",
+                "write a count and a kind, such as `2xH200` or `cpu`",
+                f"did you mean {_listed(near)}?" if near else f"kinds are {_listed(known)}",
+            )
         return devices
 
     def items(
