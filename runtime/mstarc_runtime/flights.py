@@ -2,10 +2,11 @@
 stretches of passes, which are read when the next are under way (`stretches`).
 
 Machines of a rank that share no node may run side by side on the device. The first with a KV cache
-runs on the device's main queue; each set of machines that shares nothing with it has a CUDA stream
-of its own. What is launched there lands when the device has done it: until then its rows are
-nowhere else, its station takes no others, and what it reads of streams is not overwritten
-(`Ring.hold`).
+runs on the device's main queue, and so do those that call nodes of which other ranks hold parts:
+these follow in one order, which two queues here would mix. Each set of machines that shares nothing
+with the others has a CUDA stream of its own. What is launched there lands when the device has done
+it: until then its rows are nowhere else, its station takes no others, and what it reads of streams
+is not overwritten (`Ring.hold`).
 
 A step beside the main queue reads what has landed, and what is written on the main queue when
 requests come and go or items arrive. So it waits for that queue where something has happened since
@@ -15,7 +16,7 @@ Before a request is released its steps have landed.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -57,7 +58,8 @@ class Flight:
 class Flights:
     """The steps of one rank that are under way.
 
-    `generation` goes up whenever the worker writes to what steps may read.
+    `generation` goes up whenever the worker writes to what steps may read. Of nodes that are `led`
+    other ranks hold parts.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Flights:
         steps: Sequence[Step],
         device: torch.device,
         generation: Callable[[], int] = lambda: 0,
+        led: Collection[str] = (),
     ) -> None:
         self._device = device
         self._generation = generation
@@ -74,7 +77,7 @@ class Flights:
         # Of each stream, the generation at which it waited for the main queue.
         self._waited: dict[torch.cuda.Stream, int] = {}
         if device.type == "cuda":
-            for machines in sets_beside(steps):
+            for machines in sets_beside(steps, led):
                 self._streams.update(dict.fromkeys(machines, torch.cuda.Stream(device)))
 
     def is_beside(self, step: DeviceStep) -> bool:
@@ -149,9 +152,10 @@ class Flights:
         return flight
 
 
-def sets_beside(steps: Sequence[Step]) -> list[frozenset[str]]:
+def sets_beside(steps: Sequence[Step], led: Collection[str] = ()) -> list[frozenset[str]]:
     """Sets of machines that share no device node with each other, without the main one: that of
-    the first machine with a step that comes back by itself, or else of the first machine."""
+    the first machine with a step that comes back by itself, or else of the first machine; nor
+    those that call a node that is `led`."""
     nodes: dict[str, set[str]] = {}
     for step in steps:
         if isinstance(step, DeviceStep):
@@ -171,4 +175,8 @@ def sets_beside(steps: Sequence[Step]) -> list[frozenset[str]]:
         if isinstance(step, DeviceStep) and step.rows in ("one", "fixed")
     ]
     main = next(iter(paced or nodes), None)
-    return [frozenset(machines) for machines, _ in sets if main not in machines]
+    return [
+        frozenset(machines)
+        for machines, used in sets
+        if main not in machines and used.isdisjoint(led)
+    ]

@@ -49,7 +49,10 @@ class Stepper:
         self._host = HostStepper(worker, self.targets, self.landing)
         self.ahead = Ahead(self, is_used=worker.device.type != "cpu")
         self.flights = Flights(
-            worker.plan.steps, worker.device, lambda: worker.generation + worker.arrivals
+            worker.plan.steps,
+            worker.device,
+            lambda: worker.generation + worker.arrivals,
+            worker.groups.leads.keys(),
         )
         self.groups = GroupStepper(self, worker)
         self.foregone = Foregone(worker)

@@ -98,3 +98,14 @@ def test_machines_that_share_a_node_share_a_queue() -> None:
     ]
     assert set(sets_beside(steps)) == {frozenset({"draw"}), frozenset({"talk", "dub"})}
     assert sets_beside([step("hear.a", "codec")]) == []
+
+
+def test_machines_of_nodes_in_shards_are_on_the_main_queue() -> None:
+    steps = [
+        step("think.a", "llm", rows="one"),
+        step("talk.a", "talker", rows="one"),
+        step("draw.a", "vae"),
+        step("dub.a", "codec"),
+    ]
+    # Who follows both does in one order what two queues here would mix.
+    assert set(sets_beside(steps, {"llm", "talker"})) == {frozenset({"draw"}), frozenset({"dub"})}
