@@ -87,11 +87,11 @@ class Stepper:
     # Steps that run once
 
     def _run_ready(self, station: Station, step: DeviceStep) -> None:
-        rows = self.chooser.choose(station, step)
-        if not rows:
-            return
+        # Values whose shapes are looked at are brought to the device, and read there behind that.
         with self.flights.queue(step):
-            self._launch_ready(station, step, rows)
+            rows = self.chooser.choose(station, step)
+            if rows:
+                self._launch_ready(station, step, rows)
 
     def _launch_ready(self, station: Station, step: DeviceStep, rows: list[int]) -> None:
         batch = self.batch_for(step, len(rows))
@@ -131,7 +131,8 @@ class Stepper:
         except GroupLost:
             raise
         except Exception as error:
-            batch.told = 0
+            if batch.told:
+                raise worker.groups.left_alone(batch.step, error) from error
             if is_first:
                 self._row_by_row.run(station, batch, error)
                 return False

@@ -1,6 +1,7 @@
 """Steps that land later than they are launched: the same bytes, and no item read too late."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,14 @@ import pytest
 
 import mstarc_runtime.stepping
 from mstarc_runtime.assembly import RunSettings
+from mstarc_runtime.choosing import RowChooser
 from mstarc_runtime.engine.host import InlinePool
 from mstarc_runtime.flights import Flight, Flights, sets_beside
 from mstarc_runtime.launch import LocalRanks
 from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.plan_api import DeviceStep, Step
 from mstarc_runtime.request import Asked, prepare
+from mstarc_runtime.scheduler import Station
 from mstarc_runtime.stretches import Stretch
 from mstarc_runtime.weights.progress import PlainProgress
 from tests.runtime.plan_folder import write_plan
@@ -85,6 +88,30 @@ def test_a_rank_does_not_rest_while_steps_are_under_way(
 
 def step(name: str, *nodes: str, rows: str = "shaped") -> DeviceStep:
     return DeviceStep(id=0, name=name, run=print, nodes=nodes, rows=rows, then=0, line=1)  # type: ignore[arg-type]
+
+
+def test_what_a_choice_of_rows_brings_to_the_device_is_on_the_queue_of_the_step(
+    plan_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on: list[DeviceStep] = []
+    chosen: list[str] = []
+    choose = RowChooser.choose
+
+    @contextmanager
+    def queue(self: Flights, step: DeviceStep) -> Iterator[None]:
+        on.append(step)
+        yield
+        on.pop()
+
+    def noted(self: RowChooser, station: Station, step: DeviceStep) -> list[int]:
+        assert on == [step]
+        chosen.append(step.name)
+        return choose(self, station, step)
+
+    monkeypatch.setattr(Flights, "queue", queue)
+    monkeypatch.setattr(RowChooser, "choose", noted)
+    assert speak(plan_folder, [("hello", 1)], stagger=0)
+    assert "vocoder.listen.vocode" in chosen
 
 
 def test_machines_that_share_a_node_share_a_queue() -> None:
