@@ -101,6 +101,18 @@ class Groups:
         """The other ranks of the nodes that a step calls, in its order."""
         return [self.leads[name] for name in step.nodes if name in self.leads]
 
+    def left_alone(self, step: DeviceStep, error: Exception) -> GroupLost:
+        """What ends this rank: it failed in a step of which the others have been told, and no
+        answer of theirs is waited for."""
+        nodes = ", ".join(f"`{one.node}`" for one in self.led_by(step))
+        return GroupLost(
+            "MS9311",
+            f"rank {self.rank} failed in step `{step.name}`: {type(error).__name__}: {error}",
+            notes=[
+                f"the other ranks of {nodes} do their part of it already, and wait for this one"
+            ],
+        )
+
     def shard(self, ranks: Sequence[int], tp: int, sp: int) -> Shard:
         """The part that this rank holds of a node on `ranks`."""
         if len(ranks) <= 1:

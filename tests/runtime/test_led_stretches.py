@@ -24,8 +24,10 @@ from mstarc_runtime.assembly import (
 )
 from mstarc_runtime.attention.torch_reference import TorchAttention
 from mstarc_runtime.conductor import Conductor
+from mstarc_runtime.engine import rerun
 from mstarc_runtime.engine.host import InlinePool
 from mstarc_runtime.engine.rerun import RerunExecutor
+from mstarc_runtime.grouping import GroupLost
 from mstarc_runtime.loader import LoadedPlan, load_placement, load_plan
 from mstarc_runtime.messages import NodeActions
 from mstarc_runtime.request import Asked, prepare
@@ -238,6 +240,30 @@ def test_a_request_of_shards_that_is_cancelled_in_a_stretch_leaves_nothing(
             ranks.finish()
             assert was_over or cancelled.events[-1] == "cancelled"
             assert b"".join(kept.values.get("speech", [])) == said[0]
+
+
+def test_a_leader_that_fails_in_a_pass_of_which_others_know_ends(
+    plan: LoadedPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, send = rerun._run, LocalMailbox.send
+
+    def failing(rank: Any, batch: Any) -> None:
+        if batch.told:
+            raise ValueError("no more")
+        run(rank, batch)
+
+    def unheard(self: LocalMailbox, to: int, message: Any, frames: Any = ()) -> None:
+        # So that the other rank does not wait here as it would.
+        is_told = isinstance(message, NodeActions) and message.actions[-1].kind == "replay"
+        if not is_told:
+            send(self, to, message, frames)
+
+    with shards(plan, tmp_path / "run", 4) as ranks:
+        monkeypatch.setattr(rerun, "_run", failing)
+        monkeypatch.setattr(LocalMailbox, "send", unheard)
+        ranks.ask(0)
+        with pytest.raises(GroupLost, match="ValueError: no more"):
+            ranks.finish()
 
 
 def test_a_steady_pass_is_the_same_message_again(

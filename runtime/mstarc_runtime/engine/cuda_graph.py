@@ -57,6 +57,7 @@ class CudaGraphExecutor:
         if graph is not None:
             self._led.tell(batch)
             graph.replay()
+            batch.told = max(0, batch.told - 1)
             return
         if is_capturable(batch.step):
             self.eager_runs[(batch.step.name, batch.bucket)] += 1

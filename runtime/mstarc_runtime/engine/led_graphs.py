@@ -48,7 +48,10 @@ class LedGraphs:
                 followers.tell()
 
     def tell(self, batch: StepBatch) -> "list[Followers]":
-        """Lets the others replay the passes that are launched now, if they do not know already."""
+        """Lets the others replay the passes that are launched now, if they do not know already.
+
+        From then on they wait inside of them: `batch.told` says in how many.
+        """
         calls = self._calls.get((batch.step.id, batch.bucket))
         if calls is None:
             return []
@@ -57,7 +60,6 @@ class LedGraphs:
             for followers, first, last in calls:
                 followers.note("replay", (first, last, batch.passes), {}, batch)
                 followers.tell()
-        batch.told -= 1
         return [followers for followers, _, _ in calls]
 
 

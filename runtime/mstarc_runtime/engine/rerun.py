@@ -39,6 +39,7 @@ class RerunExecutor:
     def run(self, rank: Rank, batch: StepBatch) -> None:
         with in_graph(self._led.tell(batch)):
             _run(rank, batch)
+        batch.told = max(0, batch.told - 1)
 
 
 def _run(rank: Rank, batch: StepBatch) -> None:
