@@ -180,3 +180,35 @@ def test_a_shape_is_captured_while_the_device_is_at_work(is_beside: bool) -> Non
     torch.cuda.synchronize()
     torch.testing.assert_close(first, op(late_x))
     torch.testing.assert_close(again, op(x))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("fails", ["", "raises", "reads"])
+def test_a_device_captures_again_when_no_graph_is_left_or_one_has_failed(fails: str) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    x = torch.arange(8.0, device="cuda")
+    given: list[Tensor] = []
+
+    def body() -> None:
+        given[:] = [x * 2 + 1]
+
+    def failing() -> None:
+        body()
+        if fails == "reads":
+            given[0].sum().item()
+        raise ValueError("the body's own")
+
+    body()
+    capture = CudaCapture()
+    if fails:
+        with pytest.raises(ValueError if fails == "raises" else RuntimeError):
+            capture(failing)
+    for _ in range(3):
+        graph = capture(body)
+        x.add_(1)
+        graph.replay()
+        torch.testing.assert_close(given[0], x * 2 + 1)
+        given.clear()
+        del graph
+        gc.collect()
