@@ -91,8 +91,13 @@ class Stretches:
 
     def suits(self, batch: StepBatch) -> bool:
         """Whether this batch's passes may follow one another without a look."""
-        if batch.log is None or (batch.renewed and self._worker.groups.led_by(batch.step)):
-            # What begins anew in each pass, other ranks are told of.
+        if batch.log is None:
+            return False
+        worker, step = self._worker, batch.step
+        is_captured = (step.id, batch.bucket) in worker.coverage.captured
+        if worker.groups.led_by(step) and (batch.renewed or not is_captured):
+            # What begins anew in each pass, and each call of a pass that is no graph, other ranks
+            # are told of.
             return False
         return all(context.moving is not None for context in batch.step_contexts.values())
 

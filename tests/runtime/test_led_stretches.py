@@ -10,9 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from mstarc_runtime.assembly import (
     Extras,
@@ -25,11 +28,14 @@ from mstarc_runtime.assembly import (
 from mstarc_runtime.attention.torch_reference import TorchAttention
 from mstarc_runtime.conductor import Conductor
 from mstarc_runtime.engine import rerun
+from mstarc_runtime.engine.following_graphs import FollowingGraphs, FollowingQueue
 from mstarc_runtime.engine.host import InlinePool
+from mstarc_runtime.engine.mirroring import MirroredBatch, MirroredStep
 from mstarc_runtime.engine.rerun import RerunExecutor
 from mstarc_runtime.grouping import GroupLost
 from mstarc_runtime.loader import LoadedPlan, load_placement, load_plan
 from mstarc_runtime.messages import NodeActions
+from mstarc_runtime.plan_api import DeviceStep
 from mstarc_runtime.request import Asked, prepare
 from mstarc_runtime.stretches import Stretch
 from mstarc_runtime.transport.local import LocalMailbox, LocalNetwork
@@ -264,6 +270,35 @@ def test_a_leader_that_fails_in_a_pass_of_which_others_know_ends(
         ranks.ask(0)
         with pytest.raises(GroupLost, match="ValueError: no more"):
             ranks.finish()
+
+
+def test_a_size_that_is_no_graph_is_told_call_by_call(plan: LoadedPlan, tmp_path: Path) -> None:
+    with shards(plan, tmp_path / "run", 4) as ranks:
+        leader = ranks.leader
+        steps = [step for step in leader.plan.steps if isinstance(step, DeviceStep)]
+        (step,) = [step for step in steps if step.stretch]
+        batch = leader.stepper.batch_of(step, 4)
+        stretches = leader.stepper.groups.stretches
+        assert stretches.suits(batch)
+        leader.coverage.captured.clear()
+        assert not stretches.suits(batch)
+
+
+def test_what_does_not_move_on_on_the_device_is_followed_pass_by_pass() -> None:
+    device = torch.device("cpu")
+    graphs = FollowingGraphs(FollowingQueue(device), device)
+    step, slots = MirroredStep(name="talk.pass", rows="one"), np.arange(2)
+    batch = MirroredBatch(
+        step=step, bucket=2, slots=slots, slot_list=[0, 1], device=device, old=0, passes=2
+    )
+    batch.step_contexts = {("lm", "main", 0): SimpleNamespace(moving=None)}
+    calls: list[int] = []
+    graphs.capture(batch, lambda: calls.append(0))
+    graphs.capture_end(batch)
+    graphs.replay(batch, 0, 1, 1)
+    assert len(calls) == 2
+    with pytest.raises(AssertionError, match="does not go on by itself"):
+        graphs.replay(batch, 0, 1, 2)
 
 
 def test_a_steady_pass_is_the_same_message_again(

@@ -63,7 +63,7 @@ class StepBatch(ReadBack):
         self.log = log
         # For how many passes it is made ready, and its calls of one row a request.
         self.passes = 1
-        # How many of them are not launched yet of which the ranks that hold parts of its nodes know.
+        # Passes that are not launched yet, and the ranks that hold parts of its nodes know of them.
         self.told = 0
         self.step_contexts: dict[tuple[str, str, int], StepContext | FixedMirror] = {}
         # Contexts that each pass of a stretch empties and fills again: they stay where they are.

@@ -10,7 +10,7 @@ All that a process follows is on one queue of its device, beside the one of its 
 leader waits for it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -88,6 +88,8 @@ class _Step:
     bodies: list[Callable[[], Any]] = field(default_factory=list)
     # Rows that are no padding.
     alive: Tensor | None = None
+    # Whether all that they read moves on on the device.
+    goes_on: bool = False
 
 
 class FollowingGraphs:
@@ -116,7 +118,11 @@ class FollowingGraphs:
         alive = torch.zeros(batch.bucket, dtype=torch.bool, device=self._device)
         alive[: batch.size] = True
         step.alive = alive
-        moving = [*_moving(batch.step_contexts)]
+        contexts = [made.moving for made in batch.step_contexts.values()]
+        moving = [rows for rows in contexts if rows is not None]
+        step.goes_on = len(moving) == len(contexts)
+        if not moving:
+            return
 
         def body() -> None:
             for rows in moving:
@@ -129,6 +135,7 @@ class FollowingGraphs:
     def replay(self, batch: Followed, first: int, last: int, passes: int) -> None:
         """Calls from number `first` to below `last`, so often; with the last one a pass ends."""
         step = self._steps[(batch.step.name, batch.bucket)]
+        assert passes == 1 or step.goes_on, f"step {batch.step.name} does not go on by itself here"
         if step.alive is not None:
             step.alive[: batch.size].fill_(True)
             step.alive[batch.size :].fill_(False)
@@ -137,7 +144,3 @@ class FollowingGraphs:
                 call.replay()
             if step.end is not None and last == len(step.calls):
                 step.end.replay()
-
-
-def _moving(contexts: Mapping[Any, Any]) -> Iterator[Any]:
-    return (made.moving for made in contexts.values() if made.moving is not None)
