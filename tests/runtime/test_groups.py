@@ -243,6 +243,32 @@ class Sequenced(Rank):
         )
 
 
+def test_what_two_leaders_tell_is_done_on_two_queues() -> None:
+    groups = {"left": (0, 2), "right": (1, 2), "again": (0, 2)}
+
+    def rank(number: int) -> type[Rank]:
+        class Held(Rank):
+            def build(self, b: Builder) -> None:
+                for name, group in groups.items():
+                    if number in group:
+                        weights = Weights(source="random")
+                        b.stateless(name, impl="test:Halved", weights=weights, group=group, tp=2)
+
+        return Held
+
+    rig = Rig(
+        [(rank(number), ()) for number in range(3)],
+        groups=list(groups.values())[:2],
+        machines={},
+        models={"test:Halved": Halved},
+        outputs={},
+        admit=lambda asked: Admission(runs={}, bounds={}, options={}),
+    )
+    queues = {name: served.queue for name, served in rig.workers[2].groups.serves.items()}
+    assert queues["left"] is queues["again"]
+    assert queues["left"] is not queues["right"]
+
+
 def test_a_value_that_may_not_be_there_travels_with_a_call() -> None:
     for dtype in (torch.float32, torch.bfloat16, torch.int64):
         value = Maybe(torch.arange(6).view(3, 2).to(dtype), torch.tensor([True, False, True]))

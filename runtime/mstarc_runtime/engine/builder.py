@@ -115,7 +115,8 @@ class RankBuilder:
         self._groups = groups
         self._attention = attention
         self._capture = CudaCapture()
-        self._following: FollowingQueue | None = None
+        # By group: what two leaders tell may come to each of those that follow in another order.
+        self._following: dict[tuple[int, ...], FollowingQueue] = {}
 
     def kv_cache(
         self,
@@ -243,9 +244,10 @@ class RankBuilder:
         self, name: str, group: tuple[int, ...], engine: KVEngine | StatelessEngine
     ) -> FollowingEngine:
         device = self._settings.device
-        if self._following is None:
-            self._following = FollowingQueue(device)
-        made = FollowingEngine(engine, device, FollowingGraphs(self._following, device))
+        queue = self._following.get(group)
+        if queue is None:
+            queue = self._following[group] = FollowingQueue(device)
+        made = FollowingEngine(engine, device, FollowingGraphs(queue, device))
         self._groups.serve(name, group, made)
         return made
 

@@ -6,8 +6,8 @@ ranks; these replay theirs in the same order. Behind the calls of a pass that ot
 too: what they are given is nobody's, for them there are pages, and when the leader has seen that
 they had stopped it says what is to be taken back.
 
-All that a process follows is on one queue of its device, beside the one of its own steps: the
-leader waits for it.
+All that a process follows of one leader's group is on one queue of its device, beside the one of
+its own steps: the leader waits for it. Nodes of a group are called in one order on all its ranks.
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ class BodyAgain:
 
 
 class FollowingQueue:
-    """Where a process does what others lead, and how it captures that."""
+    """Where a process does what is led of a group, and how it captures that."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
