@@ -13,7 +13,7 @@ TOP: Mapping[str, str] = MappingProxyType(
         "devices": "where it runs, such as `2xH200` or `4xcpu`; else H200s, one a rank",
         "max_seq_len": "the rows of a request's longest context",
         "max_concurrent_requests": "how many requests run at once",
-        "stretch": "the most passes of a loop at which the host looks once",
+        "stretch": "the most passes of a loop at which the host looks once; 0: it looks at each",
         "kv_cache": "the pools of KV pages",
         "resources": "newer files write `kv_cache` below it",
         "model_kwargs": "values for the spec's `config`, by their names or public names",

@@ -61,7 +61,7 @@ class _Reader:
         deployment_devices = self.optional(top, "devices", self.devices)
         max_seq_len = self.optional(top, "max_seq_len", self.positive)
         max_requests = self.optional(top, "max_concurrent_requests", self.positive)
-        stretch = self.optional(top, "stretch", self.positive)
+        stretch = self.optional(top, "stretch", self.whole)
         if self.failed or model is None or groups is None:
             return None
         return Deployment(
@@ -174,6 +174,9 @@ class _Reader:
 
     def positive(self, node: Any) -> Number | None:
         return self.number(node, 1)
+
+    def whole(self, node: Any) -> Number | None:
+        return self.number(node, 0)
 
     def rank(self, node: Any) -> Number | None:
         return self.number(node, 0)

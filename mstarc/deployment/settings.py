@@ -27,13 +27,14 @@ KWARGS = "model_kwargs."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One number that a deployment may set. `field` is the deployment's, `default` says what else
-    holds."""
+    """One number that a deployment may set, `least` or more. `field` is the deployment's, `default`
+    says what else holds."""
 
     key: str
     field: str
     meaning: str
     default: str
+    least: int = 1
 
     @property
     def variable(self) -> str:
@@ -57,8 +58,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         key="stretch",
         field="stretch",
-        meaning="the most passes of a loop at which the host looks once",
-        default="4, and on CPUs it looks at each",
+        meaning="the most passes of a loop at which the host looks once; 0: it looks at each",
+        default="4, and on CPUs 0",
+        least=0,
     ),
     Setting(
         key="kv_cache.max_num_pages",
@@ -183,8 +185,8 @@ def settled(
             )
             continue
         digits = entry.value.strip().replace("_", "")
-        if not (digits.isascii() and digits.isdigit()) or int(digits) < 1:
-            message = f"expected a whole number of at least 1, found `{entry.value}`"
+        if not (digits.isascii() and digits.isdigit()) or int(digits) < setting.least:
+            message = f"expected a whole number of at least {setting.least}, found `{entry.value}`"
             primary = Label(span=entry.span, text=f"for `{setting.key}`")
             sink.report(Diagnostic(code="MS0605", message=message, primary=primary))
             continue

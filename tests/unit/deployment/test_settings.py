@@ -243,3 +243,11 @@ def test_settings_are_read_by_every_deployment() -> None:
     changed = settled(deployment, given, sink)
     assert changed.page_tokens is not None
     assert (changed.page_tokens.value, sink.diagnostics) == (64, ())
+
+
+def test_a_number_has_a_least_value_of_its_own(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert compiled("--set", "stretch=0") == 0
+    assert compiled("--set", "max_concurrent_requests=0") != 0
+    assert "expected a whole number of at least 1, found `0`" in capsys.readouterr().out

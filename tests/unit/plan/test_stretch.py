@@ -52,7 +52,7 @@ def test_on_a_cpu_the_host_looks_at_each_pass() -> None:
     assert "stretch" not in made["REPORT.md"]
 
 
-@pytest.mark.parametrize(("asked", "found"), [(2, 2), (7, 7), (16, 7)])
+@pytest.mark.parametrize(("asked", "found"), [(0, 0), (2, 2), (7, 7), (16, 7)])
 def test_a_deployment_says_how_many_at_most_and_a_chunk_is_not_made_to_wait(
     asked: int, found: int
 ) -> None:
@@ -64,7 +64,8 @@ node_groups:
   - node_names: [frontend, lm, codec]
     ranks: [0]
 """
-    assert stretches(files(ORPHEUS.source.text, deployment=deployment)) == {PASS: found}
+    wanted = {PASS: found} if found else {}
+    assert stretches(files(ORPHEUS.source.text, deployment=deployment)) == wanted
 
 
 def test_a_pass_of_one_node_of_which_ranks_hold_parts_has_one() -> None:
