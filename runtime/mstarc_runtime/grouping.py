@@ -91,11 +91,12 @@ class Groups:
         self._connect = connect
         self._joined: dict[tuple[int, ...], Collectives] = {}
 
-    @property
-    def can_capture(self) -> bool:
-        """Whether steps that call a node of which other ranks hold parts may be captured: who leads
-        one node and serves another would wait for a rank that waits for it."""
-        return not self.serves
+    def can_capture(self, step: DeviceStep) -> bool:
+        """Whether a step may be captured: where other ranks hold parts of what it calls, if they
+        record that, too. Who leads one node and serves another would wait for a rank that waits
+        for it."""
+        led = self.led_by(step)
+        return not led or (not self.serves and all(one.can_record for one in led))
 
     def led_by(self, step: DeviceStep) -> "list[Followers]":
         """The other ranks of the nodes that a step calls, in its order."""
@@ -210,8 +211,9 @@ class Followers:
         self._batch: tuple[Any, ...] = ()
         # Where calls are recorded in a graph, here and on the others: it gets each of them.
         self.recorder: Recorder | None = None
-        # Whether arguments of calls go from rank to rank in a graph.
+        # Whether arguments of calls go from rank to rank in a graph, and whether they can.
         self.is_in_graph = False
+        self.can_record = False
 
     def note(
         self,

@@ -348,4 +348,4 @@ def goes_on(worker: "Worker", step: DeviceStep) -> bool:
     if not step.stretch or not worker.executor.captures(step):
         return False
     is_led = bool(worker.groups.led_by(step))
-    return not is_led or (worker.groups.can_capture and len(step.nodes) == 1)
+    return not is_led or (worker.groups.can_capture(step) and len(step.nodes) == 1)

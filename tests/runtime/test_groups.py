@@ -12,7 +12,7 @@ from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.frames import pack_value, unpack_value
 from mstarc_runtime.grouping import GroupLost
 from mstarc_runtime.layers.shard import WHOLE, Shard
-from mstarc_runtime.plan_api import Admission, Builder, Maybe, Rank, Step, Weights
+from mstarc_runtime.plan_api import Admission, Builder, DeviceStep, Maybe, Rank, Step, Weights
 from tests.runtime.rig import Collected, Rig
 from tests.runtime.test_ranks import (
     LEFT,
@@ -241,6 +241,19 @@ class Sequenced(Rank):
         b.stateless(
             "adder", impl="test:Halved", weights=Weights(source="random"), group=(0, 1), sp=2
         )
+
+
+def test_calls_are_in_graphs_where_the_other_parts_record_theirs() -> None:
+    rig = make_rig(2)
+    leader, follower = rig.workers[0], rig.workers[2]
+    given: Any = {"id": 0, "name": "a.pass", "run": print, "rows": "one", "then": 0, "line": 1}
+    steps = {name: DeviceStep(nodes=(name,), **given) for name in ("lm", "adder", "other")}
+    found = {name: leader.groups.can_capture(step) for name, step in steps.items()}
+    # A node without state is told of each call.
+    assert found == {"lm": True, "adder": False, "other": True}
+    assert all(follower.groups.can_capture(step) for step in steps.values())
+    leader.groups.serves |= follower.groups.serves
+    assert not leader.groups.can_capture(steps["lm"])
 
 
 def test_what_two_leaders_tell_is_done_on_two_queues() -> None:

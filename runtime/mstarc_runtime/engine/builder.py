@@ -165,7 +165,10 @@ class RankBuilder:
         kept = kept_rows(module, samplers, vocab)
         make: Callable[..., KVEngine] = KVEngine
         if self._leads(group):
-            make = partial(LeadingKVEngine, followers=self._groups.lead(name, group))
+            followers = self._groups.lead(name, group)
+            # Arguments go to those that hold other heads of the same rows.
+            followers.can_record = sp == 1
+            make = partial(LeadingKVEngine, followers=followers)
         engine = make(
             name=name,
             module=module,

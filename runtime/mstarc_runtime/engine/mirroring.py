@@ -57,7 +57,9 @@ class Recorder(Protocol):
 
 
 class Followers(Protocol):
-    """The other ranks of a node's group (`grouping`)."""
+    """The other ranks of a node's group (`grouping`). `can_record`: its calls can be in a graph."""
+
+    can_record: bool
 
     def note(
         self,

@@ -50,9 +50,7 @@ def region_steps(worker: "Worker") -> Iterator[tuple[DeviceStep, int]]:
     for step in worker.plan.steps:
         if not isinstance(step, DeviceStep):
             continue
-        if worker.groups.leads.keys() & set(step.nodes) and not worker.groups.can_capture:
-            continue
-        if is_capturable(step):
+        if is_capturable(step) and worker.groups.can_capture(step):
             for bucket in sorted(step.buckets, reverse=True):
                 is_captured = (step.id, bucket) in worker.coverage.captured
                 if (
