@@ -71,7 +71,8 @@ class Flights:
     ) -> None:
         self._device = device
         self._generation = generation
-        self._under_way: list[Flight | Stretch] = []
+        # Each with the time at which it was launched.
+        self._under_way: dict[Flight | Stretch, float] = {}
         # A machine beside the main queue, and its stream; none where the device has no queues.
         self._streams: dict[str, torch.cuda.Stream | None] = {}
         # Of each stream, the generation at which it waited for the main queue.
@@ -101,11 +102,11 @@ class Flights:
 
     def begin(self, flight: Flight) -> None:
         flight.station.is_away = True
-        self._under_way.append(flight)
+        self._under_way[flight] = time.monotonic()
 
     def begin_stretch(self, stretch: "Stretch") -> None:
         """Its station says itself whether it takes more."""
-        self._under_way.append(stretch)
+        self._under_way[stretch] = time.monotonic()
 
     def landing(self) -> "Iterator[Flight | Stretch]":
         """Those that the device has done, in the order of their launch; they are landed now."""
@@ -143,12 +144,17 @@ class Flights:
     def count(self) -> int:
         return len(self._under_way)
 
+    @property
+    def since_s(self) -> float | None:
+        """When the first of those under way was launched, by the monotonic clock."""
+        return next(iter(self._under_way.values()), None)
+
     def _end(self, flight: "Flight | Stretch") -> "Flight | Stretch":
         station = flight.station
         station.is_away = False
         if flight in station.away:
             station.away.remove(flight)
-        self._under_way.remove(flight)
+        del self._under_way[flight]
         return flight
 
 

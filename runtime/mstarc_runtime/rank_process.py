@@ -93,7 +93,7 @@ def main(arguments: list[str]) -> int:
 def _work(worker: Worker, heart: Heart, parent: int, sockets: Path) -> None:
     look_again = time.monotonic() + _PARENT_S
     while not worker.has_stopped:
-        heart.turn_begins()
+        heart.turn_begins(worker.stepper.flights.since_s)
         did = worker.turn()
         heart.turn_ends()
         if not did:

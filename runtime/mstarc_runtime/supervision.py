@@ -72,8 +72,9 @@ class Heart:
         os.set_blocking(pipe, False)
         threading.Thread(target=self._beat, name="heart", daemon=True).start()
 
-    def turn_begins(self) -> None:
-        self._began_s = time.monotonic()
+    def turn_begins(self, since_s: float | None = None) -> None:
+        """A turn begins, which goes on with what a device has been doing `since_s`."""
+        self._began_s = time.monotonic() if since_s is None else since_s
 
     def turn_ends(self) -> None:
         self._began_s = None

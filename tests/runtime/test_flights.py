@@ -1,11 +1,14 @@
 """Steps that land later than they are launched: the same bytes, and no item read too late."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+import torch
 
 import mstarc_runtime.stepping
 from mstarc_runtime.assembly import RunSettings
@@ -136,3 +139,18 @@ def test_machines_of_nodes_in_shards_are_on_the_main_queue() -> None:
     ]
     # Who follows both does in one order what two queues here would mix.
     assert set(sets_beside(steps, {"llm", "talker"})) == {frozenset({"draw"}), frozenset({"dub"})}
+
+
+def test_it_is_known_since_when_the_device_is_at_the_first_of_them() -> None:
+    flights = Flights([], torch.device("cpu"))
+    since_s = [flights.since_s]
+    made = [Mock(wait=lambda: None) for _ in range(2)]
+    for one in made:
+        one.station.away = []
+        flights.begin(one)
+    since_s.append(flights.since_s)
+    for _ in flights.finish():
+        since_s.append(flights.since_s)
+    assert since_s[0] is since_s[3] is None
+    assert since_s[1] is not None and since_s[2] is not None
+    assert 0 < since_s[1] <= since_s[2] <= time.monotonic()

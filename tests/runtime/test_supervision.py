@@ -57,6 +57,11 @@ def test_a_pulse_tells_silence_and_how_long_a_turn_lasts() -> None:
         time.sleep(BEAT_S / 5)
     silent_s, turn_s = pulse.look()
     assert silent_s == 0.0 and 0 < turn_s < 10
+    # A device that has been at one thing for an hour, however short the host's turns are.
+    heart.turn_begins(time.monotonic() - 3600)
+    while pulse.look()[1] < 3600:
+        assert time.monotonic() < deadline_s
+        time.sleep(BEAT_S / 5)
     heart.turn_ends()
     pulse.forget_far_end()
     pulse.close()
