@@ -5,6 +5,8 @@ stops at a code that requests draw now and then: rows stop within a stretch on t
 other rank is never told.
 """
 
+import re
+import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -230,6 +232,22 @@ def test_shards_say_the_same_in_stretches(
     assert max(told) == stretch
     passes = sum(told)
     assert len([count for count in told if count]) <= passes / max(1, stretch / 3)
+
+
+@pytest.mark.usefixtures("_late")
+def test_shards_lend_pages_in_stretches(
+    plan: LoadedPlan, said: list[bytes], tmp_path: Path
+) -> None:
+    folder = tmp_path / "narrow"
+    shutil.copytree(plan.folder, folder)
+    for module in (folder / "placements" / LAYOUT).glob("rank*.py"):
+        text = re.sub(r"pages=\d+", "pages=8", module.read_text())
+        module.write_text(re.sub(r"page_tokens=\d+", "page_tokens=8", text))
+    seal(folder)
+    with shards(load_plan(folder), tmp_path / "run", 4) as ranks:
+        assert speak(ranks, range(4), 0) == said
+        moves = ranks.leader.preempter.moves
+        assert moves.set_aside == moves.brought_back > 0
 
 
 @pytest.mark.usefixtures("_late")
