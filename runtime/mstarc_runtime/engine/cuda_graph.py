@@ -80,11 +80,13 @@ class CudaGraphExecutor:
         torch.cuda.synchronize()
         self._first_runs_s += time.monotonic() - began
         graph = torch.cuda.CUDAGraph()
-        with self._led.recording(worker, batch) as is_led:
-            # A library's thread that looks after other ranks may go on meanwhile.
-            mode = "thread_local" if is_led else "global"
-            with torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode=mode):
-                _run(worker.rank, batch)
+        # A library's thread that looks after other ranks may go on meanwhile.
+        mode = "thread_local" if worker.groups.leads or worker.groups.serves else "global"
+        with (
+            self._led.recording(worker, batch),
+            torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode=mode),
+        ):
+            _run(worker.rank, batch)
         return graph
 
 

@@ -27,15 +27,15 @@ class LedGraphs:
         self._calls: dict[tuple[int, int], list[_Calls]] = {}
 
     @contextmanager
-    def recording(self, worker: "Worker", batch: StepBatch) -> Iterator[bool]:
-        """While it lasts, the step's body is recorded; whether on others as well."""
+    def recording(self, worker: "Worker", batch: StepBatch) -> Iterator[None]:
+        """While it lasts, the step's body is recorded, on others as well."""
         led = worker.groups.led_by(batch.step)
         recorder = _CallOrder()
         for followers in led:
             followers.recorder = recorder
         try:
             with in_graph(led):
-                yield bool(led)
+                yield
         finally:
             for followers in led:
                 followers.recorder = None
