@@ -1,5 +1,6 @@
 """`python -m mstarc_runtime.rank_main …`, which `launch` starts: see `rank_process`."""
 
+import os
 import signal
 import sys
 
@@ -13,4 +14,9 @@ if __name__ == "__main__":
     with loaded_at_once():
         from mstarc_runtime.rank_process import main
 
-    sys.exit(main(sys.argv[1:]))
+    status = main(sys.argv[1:])
+    if status:
+        # What is said is said. A device that waits for another rank would keep Python from ending.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
