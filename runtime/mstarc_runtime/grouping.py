@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mstarc_runtime.engine.mirroring import Notes
+from mstarc_runtime.engine.mirroring import Notes, Recorder
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.frames import Frame, Shape, pack_value, unpack_value
 from mstarc_runtime.layers.shard import WHOLE, Collectives, Shard
@@ -49,12 +49,6 @@ class Connect(Protocol):
 def alone(name: str, *, index: int, count: int) -> Collectives:
     """For a process that is a member of no group."""
     raise AssertionError(f"member {index} of {count} of {name} is alone")
-
-
-class Recorder(Protocol):
-    """Hears of the calls of a body that is recorded."""
-
-    def call(self, followers: "Followers") -> None: ...
 
 
 class Awaiting(Protocol):

@@ -269,7 +269,7 @@ def test_a_request_of_shards_that_is_cancelled_in_a_stretch_leaves_nothing(
 def test_a_leader_that_fails_in_a_pass_of_which_others_know_ends(
     plan: LoadedPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, send = rerun._run, LocalMailbox.send
+    run, send = rerun.run_body, LocalMailbox.send
 
     def failing(rank: Any, batch: Any) -> None:
         if batch.told:
@@ -283,7 +283,7 @@ def test_a_leader_that_fails_in_a_pass_of_which_others_know_ends(
             send(self, to, message, frames)
 
     with shards(plan, tmp_path / "run", 4) as ranks:
-        monkeypatch.setattr(rerun, "_run", failing)
+        monkeypatch.setattr(rerun, "run_body", failing)
         monkeypatch.setattr(LocalMailbox, "send", unheard)
         ranks.ask(0)
         with pytest.raises(GroupLost, match="ValueError: no more"):

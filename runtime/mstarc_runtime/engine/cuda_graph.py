@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from mstarc_runtime.engine.batch import StepBatch
-from mstarc_runtime.engine.eager import body_of
+from mstarc_runtime.engine.eager import run_body
 from mstarc_runtime.engine.led_graphs import LedGraphs
 from mstarc_runtime.engine.regions import is_capturable, region_steps, rows_to_capture
 from mstarc_runtime.plan_api import DeviceStep, Rank
@@ -61,7 +61,7 @@ class CudaGraphExecutor:
             return
         if is_capturable(batch.step):
             self.eager_runs[(batch.step.name, batch.bucket)] += 1
-        _run(rank, batch)
+        run_body(rank, batch)
 
     def _captured(
         self, worker: "Worker", batch: StepBatch, queue: "torch.cuda.Stream | None"
@@ -75,7 +75,7 @@ class CudaGraphExecutor:
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(_WARM_UPS):
-                _run(worker.rank, batch)
+                run_body(worker.rank, batch)
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         self._first_runs_s += time.monotonic() - began
@@ -86,11 +86,5 @@ class CudaGraphExecutor:
             self._led.recording(worker, batch),
             torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode=mode),
         ):
-            _run(worker.rank, batch)
+            run_body(worker.rank, batch)
         return graph
-
-
-def _run(rank: Rank, batch: StepBatch) -> None:
-    batch.begin()
-    body_of(batch)(rank, batch)
-    batch.end()

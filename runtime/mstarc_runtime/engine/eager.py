@@ -30,15 +30,20 @@ class EagerExecutor:
     """The body as it is written."""
 
     def run(self, rank: Rank, batch: StepBatch) -> None:
-        batch.begin()
-        body_of(batch)(rank, batch)
-        batch.end()
+        run_body(rank, batch)
 
     def capture(self, worker: "Worker") -> int:
         return 0
 
     def captures(self, step: DeviceStep) -> bool:
         return False
+
+
+def run_body(rank: Rank, batch: StepBatch) -> None:
+    """One run, whether it is recorded meanwhile or not."""
+    batch.begin()
+    body_of(batch)(rank, batch)
+    batch.end()
 
 
 def body_of(batch: StepBatch) -> Callable[..., None]:

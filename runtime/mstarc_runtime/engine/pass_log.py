@@ -82,7 +82,7 @@ class PassLog:
     def go_on(self, batch: "StepBatch") -> None:
         """Those rows take part that the passes before, which nobody has read yet, have left."""
         for rows, _ in batch.moving():
-            self._move(None, rows, 0)
+            move_on(rows, self.alive, 0)
         self._turn_half()
 
     def _turn_half(self) -> None:
@@ -107,11 +107,8 @@ class PassLog:
         )
         moving: list[tuple[MovingRows | MovingFixed | None, int]] = [*batch.moving()]
         for rows, calls in moving or [(None, 0)]:
-            self._move(end, rows, calls)
+            move_on(rows, self.alive, calls, end)
             end = None
-
-    def _move(self, end: "PassEnd | None", rows: MovingRows | MovingFixed | None, by: int) -> None:
-        move_on(rows, self.alive, by, end)
 
     def _logs(self, effects: Sequence[Effect]) -> list[Tensor]:
         if not self._values:

@@ -7,7 +7,7 @@ are told, and that arguments go from rank to rank beside the sums, is as with CU
 from typing import TYPE_CHECKING
 
 from mstarc_runtime.engine.batch import StepBatch
-from mstarc_runtime.engine.eager import body_of
+from mstarc_runtime.engine.eager import run_body
 from mstarc_runtime.engine.led_graphs import LedGraphs, in_graph
 from mstarc_runtime.engine.regions import is_capturable, region_steps, rows_to_capture
 from mstarc_runtime.plan_api import DeviceStep, Rank
@@ -30,19 +30,13 @@ class RerunExecutor:
         count = 0
         for step, bucket in region_steps(worker):
             with rows_to_capture(worker, step, bucket) as batch:
-                _run(worker.rank, batch)
+                run_body(worker.rank, batch)
                 with self._led.recording(worker, batch):
-                    _run(worker.rank, batch)
+                    run_body(worker.rank, batch)
             count += 1
         return count
 
     def run(self, rank: Rank, batch: StepBatch) -> None:
         with in_graph(self._led.tell(batch)):
-            _run(rank, batch)
+            run_body(rank, batch)
         batch.told = max(0, batch.told - 1)
-
-
-def _run(rank: Rank, batch: StepBatch) -> None:
-    batch.begin()
-    body_of(batch)(rank, batch)
-    batch.end()
