@@ -105,8 +105,8 @@ def measure(job: Mapping[str, Any]) -> None:
             request = request_of(plan, load, prompt=job["prompt"])
             for batch in load["batches"]:
                 for _ in range(job["warm_ups"]):
-                    wave(ranks, request, batch)
-                rows = [row_of(wave(ranks, request, batch)) for _ in range(job["waves"])]
+                    wave(ranks, request, range(batch))
+                rows = [row_of(wave(ranks, request, range(batch))) for _ in range(job["waves"])]
                 middle = sorted(rows, key=lambda row: row["wall_s"])[len(rows) // 2]
                 row = {"layout": job["layout"], "load": load["name"], "batch": batch, **middle}
                 out.write(json.dumps(row) + "\n")
