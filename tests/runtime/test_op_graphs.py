@@ -167,6 +167,9 @@ def test_a_shape_is_captured_while_the_device_is_at_work(is_beside: bool) -> Non
     with torch.cuda.stream(queue):
         x = torch.randn(8, 64, device="cuda")
         graphs.run("op", 1, [x], lambda: op)
+        # The first capture of a process loads modules, which waits for the device.
+        for _ in range(2):
+            graphs.run("op", 1, [x[:4].contiguous()], lambda: op)
         torch.cuda.synchronize()
         done = torch.cuda.Event()
         late = matrix
