@@ -13,12 +13,12 @@ from mstarc import __version__
 from mstarc.diagnostics import Diagnostic, DiagnosticSink
 from mstarc.job import Outcome as Outcome
 from mstarc.job import job_of
-from mstarc.names import resolve
 from mstarc.options import CompileOptions
 from mstarc.records import dataclass
 from mstarc.source import SourceFile
 from mstarc.stages import (
     Given,
+    check_names_and_types,
     check_what_was_read,
     check_with_sizes,
     checked,
@@ -35,7 +35,6 @@ from mstarc.stages import (
 )
 from mstarc.syntax import ast
 from mstarc.syntax.parser import parse
-from mstarc.typecheck import check as check_types
 
 if TYPE_CHECKING:
     from mstarc.ir.decisions import Placement
@@ -83,8 +82,7 @@ def inspect(
     if job.sink.has_errors:
         resolved, typed = check_what_was_read(tree, spec, Given(), job)
     else:
-        resolved = job.run("resolve", resolve, tree, job.sink)
-        typed = job.run("check", check_types, resolved, job.sink)
+        resolved, typed = check_names_and_types(tree, spec, Given(), job)
     return Inspection(
         source=spec,
         tree=tree,

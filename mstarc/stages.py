@@ -69,11 +69,28 @@ def checked(spec: SourceFile, given: Given, job: Job) -> "Typed | None":
     job.tree = tree
     if tree is None or job.ends_after("parse", lambda: printed(tree, spec)):
         return None
-    resolved = job.run("resolve", resolve, tree, job.sink)
+    return check_names_and_types(tree, spec, given, job)[1]
+
+
+def check_names_and_types(
+    tree: ast.Spec, spec: SourceFile, given: Given, job: Job
+) -> "tuple[Resolved, Typed]":
+    """A whole tree with its names and types, perhaps with errors."""
+    found = DiagnosticSink()
+    resolved = job.run("resolve", resolve, tree, found)
     # Types are checked also where names are unknown, so that one run reports both.
-    values = front_sizes(given.sizes, given.deployments, resolved, job.sink)
-    values = with_variant(values, job.options.variant, resolved, job.sink)
-    return job.run("check", check_types, resolved, job.sink, values)
+    values = front_sizes(given.sizes, given.deployments, resolved, found)
+    values = with_variant(values, job.options.variant, resolved, found)
+    typed = job.run("check", check_types, resolved, found, values)
+    findings = found.diagnostics
+    if any(finding.code == "MS0201" for finding in findings):
+        # Imported where it is needed, as few specs give a name twice.
+        from mstarc.syntax.doubled import without_consequences
+
+        findings = without_consequences(spec, tree, findings)
+    for finding in findings:
+        job.sink.report(finding)
+    return resolved, typed
 
 
 def check_what_was_read(

@@ -77,8 +77,14 @@ def broken_parts(source: SourceFile, tree: ast.Spec, mistakes: Iterable[Diagnost
     spans = tuple(
         Span(path=source.path, start=begins[number], end=ends[number]) for number in sorted(spoilt)
     )
+    return spoilt_parts(source, spans)
+
+
+def spoilt_parts(source: SourceFile, spans: tuple[Span, ...]) -> BrokenParts:
+    """These parts of a text, with the names that they may declare."""
     names = frozenset(name for span in spans for name in _declared_names(source.slice(span)))
-    return BrokenParts(source=source, spans=spans, names=names, shapes=_in_terms_of(names, text))
+    shapes = _in_terms_of(names, source.text)
+    return BrokenParts(source=source, spans=spans, names=names, shapes=shapes)
 
 
 def _in_terms_of(names: frozenset[str], text: str) -> frozenset[str]:
