@@ -1,7 +1,7 @@
 """Runs host steps: a job a request, in the host pool, beside the device.
 
-All that are ready are dispatched at once: requests that came together are together afterwards too,
-and a prompt's step reads them all.
+All that are ready are dispatched at once, and go on together (see `cohorts`): a prompt's step reads
+them all.
 
 What the step reads of streams is copied out when it is dispatched; what it emits and sends lands
 when its job is done. A job whose request has ended meanwhile is run to its end and ignored.
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mstarc_runtime.cohorts import Cohort, Cohorts
 from mstarc_runtime.engine.job import Job
 from mstarc_runtime.landing import Landing
 from mstarc_runtime.plan_api import DeviceStep, HostStep
@@ -44,18 +45,23 @@ class HostStepper:
         self._steps = {step.id: step for step in worker.plan.steps if isinstance(step, HostStep)}
         # By a job's first step.
         self._chains: dict[int, list[HostStep]] = {}
+        self.cohorts = Cohorts(worker.pool.now_ns)
 
     def run(self, station: Station, step: HostStep) -> None:
         ready, station.ready = station.ready, []
-        for slot in ready:
-            self._dispatch(station, step, slot)
-
-    def _dispatch(self, station: Station, step: HostStep, slot: int) -> None:
-        worker = self._worker
         targets = self._targets(step)
-        if any(target.room(slot) < burst for target, burst in targets):
-            station.blocked.add(slot)
-            return
+        able = []
+        for slot in ready:
+            if any(target.room(slot) < burst for target, burst in targets):
+                station.blocked.add(slot)
+            else:
+                able.append(slot)
+        cohort = Cohort(size=len(able), left=len(able))
+        for slot in able:
+            self._dispatch(station, step, slot, cohort)
+
+    def _dispatch(self, station: Station, step: HostStep, slot: int, cohort: Cohort) -> None:
+        worker = self._worker
         live = worker.live[slot]
         job = Job(slot=slot, options=live.options, read_input=live.inputs.get)
         for stream in step.reads:
@@ -77,7 +83,7 @@ class HostStepper:
                 if live.is_ending:
                     return
 
-        worker.pool.submit(work, self._done(station, live, job, ran))
+        worker.pool.submit(work, self._done(station, live, job, ran, cohort))
 
     def _together(self, step: HostStep) -> list[HostStep]:
         """The step, and those behind it that are of the same job."""
@@ -100,26 +106,40 @@ class HostStepper:
         live: "LiveRequest",
         job: Job,
         ran: list[tuple[HostStep, int]],
+        cohort: Cohort,
     ) -> Callable[[Any, BaseException | None], None]:
         worker = self._worker
+
+        def landed(error: BaseException | None) -> bool:
+            """Whether the request goes on."""
+            if not worker.job_ended(live):
+                return False
+            step = ran[-1][0]
+            if error is None:
+                try:
+                    self._landing.land_job(job)
+                except Exception as own:
+                    error = own
+            if error is None:
+                return True
+            station.running.discard(live.slot)
+            worker.fail(live.slot, error, step)
+            return False
+
+        def go() -> None:
+            if worker.live.get(live.slot) is not live or live.is_ending:
+                return
+            worker.generation += 1
+            step = ran[-1][0]
+            station.running.discard(live.slot)
+            worker.router.leave_step(live.slot, step)
+            worker.router.route(live.slot, step.then)
 
         def done(_: Any, error: BaseException | None) -> None:
             worker.generation += 1
             for step, spent_ns in ran:
                 worker.costs.job(step.id, spent_ns)
-            if not worker.job_ended(live):
-                return
-            station.running.discard(live.slot)
-            step = ran[-1][0]
-            if error is not None:
-                worker.fail(live.slot, error, step)
-                return
-            try:
-                self._landing.land_job(job)
-            except Exception as own:
-                worker.fail(live.slot, own, step)
-                return
-            worker.router.leave_step(live.slot, step)
-            worker.router.route(live.slot, step.then)
+            goes_on = landed(error)
+            self.cohorts.ended(cohort, go if goes_on else None, sum(ns for _, ns in ran))
 
         return done

@@ -112,6 +112,8 @@ class LocalRanks:
         return self.conductor.turn() or did
 
     def wait(self, timeout_s: float) -> None:
+        for worker in self.workers:
+            timeout_s = worker.most_wait_s(timeout_s)
         self._mailbox.wait(timeout_s)
 
     def close(self, *, at_once: bool = False) -> None:

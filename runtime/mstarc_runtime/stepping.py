@@ -46,7 +46,7 @@ class Stepper:
         self._sends: dict[int, Targets] = {}
         self._prepared = 0
         self.landing = Landing(worker)
-        self._host = HostStepper(worker, self.targets, self.landing)
+        self.host = HostStepper(worker, self.targets, self.landing)
         self.ahead = Ahead(self, is_used=worker.device.type != "cpu")
         self.flights = Flights(
             worker.plan.steps,
@@ -62,7 +62,7 @@ class Stepper:
 
     def run(self, station: Station) -> None:
         if isinstance(station.step, HostStep):
-            self._host.run(station, station.step)
+            self.host.run(station, station.step)
         elif station.is_resident:
             with self.flights.queue(station.step):
                 self.groups.run(station, station.step)

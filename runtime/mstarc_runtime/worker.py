@@ -144,6 +144,7 @@ class Worker:
             did = True
         if self.pool.running and self.pool.drain():
             did = True
+        did = self.stepper.host.cohorts.let_go() or did
         if self.stepper.flights.count:
             did = self.stepper.land_flights() or did
         # Whoever can't send what it has made makes no more; it still takes in what comes.
@@ -190,7 +191,11 @@ class Worker:
 
     def wait(self, timeout_s: float) -> None:
         """Until something arrives or a host job ends."""
-        self.mailbox.wait(timeout_s)
+        self.mailbox.wait(self.most_wait_s(timeout_s))
+
+    def most_wait_s(self, timeout_s: float) -> float:
+        """How long it may be left alone where nothing arrives."""
+        return self.stepper.host.cohorts.most_wait_s(timeout_s)
 
     # Requests
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mstarc_runtime.assembly import RunSettings
 from mstarc_runtime.engine.host import InlinePool
 from mstarc_runtime.launch import LocalRanks, ask_ranks, run_until_done
@@ -37,9 +39,12 @@ def ranks_of(folder: Path, make_pool: Callable[[Any], InlinePool]) -> LocalRanks
     )
 
 
-def test_prompts_of_a_wave_are_read_in_one_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make_pool", [Quick, InlinePool], ids=["at_once", "one_by_one"])
+def test_prompts_of_a_wave_are_read_in_one_step(
+    make_pool: Callable[[], InlinePool], tmp_path: Path
+) -> None:
     folder = write_plan("orpheus", tmp_path)
-    ranks = ranks_of(folder, lambda wake: Quick())
+    ranks = ranks_of(folder, lambda wake: make_pool())
     plan, listeners = load_plan(folder), []
     # The first finds out which values are read together.
     for wave in (1, REQUESTS):

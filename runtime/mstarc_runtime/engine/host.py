@@ -6,6 +6,7 @@ called for, in the thread that calls it.
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -78,6 +79,10 @@ class HostPool(Protocol):
         """Works that have not been drained."""
         ...
 
+    def now_ns(self) -> int:
+        """The clock by which works take time."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -108,6 +113,9 @@ class InlinePool:
     @property
     def running(self) -> int:
         return len(self._waiting)
+
+    def now_ns(self) -> int:
+        return 0  # works are done between two looks at the clock
 
     def close(self) -> None:
         self._waiting.clear()
@@ -145,6 +153,9 @@ class ThreadPool:
     @property
     def running(self) -> int:
         return self._running
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
 
     def close(self) -> None:
         self._executor.shutdown(wait=True, cancel_futures=True)
