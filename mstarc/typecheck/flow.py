@@ -12,7 +12,7 @@ from mstarc.typecheck.dims import DimVar
 from mstarc.typecheck.environment import Env, Held
 from mstarc.typecheck.logic import FALSE, TRUE
 from mstarc.typecheck.state import State
-from mstarc.typecheck.statics import formula
+from mstarc.typecheck.statics import formula, wrong_condition
 from mstarc.typecheck.types import ERROR, OptionalType, TensorType, TupleType, Type, optional
 from mstarc.typecheck.values import Values
 
@@ -85,7 +85,7 @@ class Flow:
     def condition(self, condition: ast.Expr, env: Env, why: str) -> int:
         """The formula of a static condition, which is checked."""
         if not self.values.condition(condition, env, why):
-            return self.state.logic.atom(f"condition at {condition.span.start}")
+            return wrong_condition(condition, self.state)
         return formula(condition, self.state)
 
     def merge(self, env: Env, condition: int, then: Env, otherwise: Env) -> None:

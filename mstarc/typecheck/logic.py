@@ -2,7 +2,8 @@
 
 The atoms are static conditions: an option that is true, a comparison of options, `wants speech`,
 a flag. Formulas are numbers; equal numbers mean equal conditions. `FALSE` is 0, `TRUE` is 1.
-What atoms have to do with one another (`n == 1` excludes `n == 2`) is said by `assume`.
+What atoms have to do with one another (`n == 1` excludes `n == 2`) is said by `assume`. A condition
+that is wrong is `unknown`: that is reported, and nothing that depends on how it was meant.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,7 @@ class Logic:
         self._unique: dict[tuple[int, int, int], int] = {}
         self._choices: dict[tuple[int, int, int], int] = {}
         self._axioms: list[int] = []
+        self._unknown: set[str] = set()
 
     def atom(self, text: str) -> int:
         """The formula that holds exactly where the atom `text` does."""
@@ -28,6 +30,11 @@ class Logic:
         if level == len(self._atoms):
             self._atoms.append(text)
         return self._node(level, TRUE, FALSE)
+
+    def unknown(self, text: str) -> int:
+        """The formula of a condition that is wrong, so that nobody knows when it holds."""
+        self._unknown.add(text)
+        return self.atom(text)
 
     def choice(self, condition: int, then: int, otherwise: int) -> int:
         """`then` where `condition` holds, else `otherwise`."""
@@ -77,14 +84,21 @@ class Logic:
             self._axioms.append(axiom)
 
     def implies(self, premise: int, conclusion: int) -> bool:
-        """Whether `conclusion` holds wherever `premise` does."""
+        """Whether `conclusion` holds wherever `premise` does, for all that is known."""
         if conclusion in (TRUE, premise):
             return True
-        return not self.is_possible(self.both(premise, self.negation(conclusion)))
+        return not self.is_possible_anyway(self.both(premise, self.negation(conclusion)))
 
     def is_possible(self, formula: int) -> bool:
         """Whether some request makes `formula` hold."""
         return formula != FALSE and self._with_axioms(formula) != FALSE
+
+    def is_possible_anyway(self, formula: int) -> bool:
+        """Whether some request makes `formula` hold, whatever is meant where it is unknown."""
+        if self._unknown:
+            unknown = [text for text in self.atoms_of(formula) if text in self._unknown]
+            formula = self.always(formula, unknown)
+        return self.is_possible(formula)
 
     def compose(self, formula: int, values: Mapping[str, int]) -> int:
         """The formula with atoms replaced by other formulas."""

@@ -8,12 +8,13 @@ from mstarc.syntax import ast
 from mstarc.typecheck.flow_sends import via_problem
 from mstarc.typecheck.links import Links, uses_of
 from mstarc.typecheck.logic import FALSE, TRUE
-from mstarc.typecheck.machines import Ways, body_of, example
+from mstarc.typecheck.machines import Ways, body_of
 from mstarc.typecheck.needs import premise_of
 from mstarc.typecheck.operators import is_truth
 from mstarc.typecheck.state import State
-from mstarc.typecheck.statics import formula
+from mstarc.typecheck.statics import formula, wrong_condition
 from mstarc.typecheck.text import text_of
+from mstarc.typecheck.transitions import example
 from mstarc.typecheck.types import ERROR
 
 
@@ -76,7 +77,7 @@ def _check_emitted(
             return
         missing = logic.both(missing, _missing_in(symbol, machines[name], state))
     missing = logic.compose(missing, {f"wants {symbol.name}": TRUE})
-    if not logic.is_possible(missing):
+    if not logic.is_possible_anyway(missing):
         return
     path = _path_of(machines[next(iter(emitters))], missing, state)
     diagnostic = Diagnostic(
@@ -147,7 +148,7 @@ def _emits(
             case ast.Emit() if state.resolved.meaning(statement.output) is symbol:
                 holds = TRUE
                 if statement.condition is not None:
-                    holds = _condition(statement.condition, flags, state)
+                    holds, _ = _ways(statement.condition, flags, state)
                 found = logic.either(found, holds)
             case ast.RunStmt(call=call) | ast.Assign(value=ast.RunCall() as call):
                 found = logic.either(found, _emits_in_walk(call, symbol, flags, state))
@@ -166,14 +167,15 @@ def _emits(
 
 
 def _emits_in_when(when: ast.When, symbol: Symbol, flags: Mapping[str, int], state: State) -> int:
-    holds = _condition(when.condition, flags, state)
+    holds, fails = _ways(when.condition, flags, state)
     then = _emits(when.then.statements, symbol, flags, state)
     otherwise = FALSE
     if isinstance(when.otherwise, ast.When):
         otherwise = _emits_in_when(when.otherwise, symbol, flags, state)
     elif when.otherwise is not None:
         otherwise = _emits(when.otherwise.statements, symbol, flags, state)
-    return state.logic.choice(holds, then, otherwise)
+    logic = state.logic
+    return logic.either(logic.both(holds, then), logic.both(fails, otherwise))
 
 
 def _emits_in_walk(
@@ -184,24 +186,28 @@ def _emits_in_walk(
     if walk is None or args is None or len(args) != len(walk.params):
         return TRUE
     inner = {
-        param.name: _condition(arg, flags, state)
+        param.name: _ways(arg, flags, state)[0]
         for param, arg in zip(walk.params, args, strict=True)
         if str(param.type) == "flag"
     }
     return _emits(walk.decl.body.statements, symbol, inner, state)
 
 
-def _condition(condition: ast.Expr, flags: Mapping[str, int], state: State) -> int:
-    """A condition as a formula over the request; parts and indices may be any."""
+def _ways(condition: ast.Expr, flags: Mapping[str, int], state: State) -> tuple[int, int]:
+    """Where a condition may hold and where it may not, over the request; parts may be any."""
 
     def flag(used: Symbol) -> int | None:
         return flags.get(used.name) if used.kind == "parameter" else None
 
+    logic = state.logic
+    if condition in state.wrong:
+        wrong = wrong_condition(condition, state)
+        return wrong, logic.negation(wrong)
     if not is_truth(state.types.get(condition, ERROR)) and not isinstance(condition, ast.Bool):
-        return TRUE
+        return TRUE, FALSE
     found = formula(condition, state, flag)
-    local = [atom for atom in state.logic.atoms_of(found) if "@" in atom]
-    return state.logic.sometimes(found, local)
+    local = [atom for atom in logic.atoms_of(found) if "@" in atom]
+    return logic.sometimes(found, local), logic.sometimes(logic.negation(found), local)
 
 
 def _check_machine_conditions(machines: Mapping[str, Ways], links: Links, state: State) -> None:
@@ -216,7 +222,7 @@ def _check_machine_conditions(machines: Mapping[str, Ways], links: Links, state:
             alone = logic.both(
                 premise, ways.condition, logic.negation(machines[stream.producer].condition)
             )
-            if not logic.is_possible(alone):
+            if not logic.is_possible_anyway(alone):
                 continue
             source = machines[stream.producer].machine
             assert source.condition is not None
@@ -256,7 +262,7 @@ def _refuse_idle_machine(
         unwanted = logic.both(unwanted, logic.negation(wanted))
     for reader in readers:
         unwanted = logic.both(unwanted, logic.negation(reader.condition))
-    if not logic.is_possible(unwanted):
+    if not logic.is_possible_anyway(unwanted):
         return
     diagnostic = Diagnostic(
         code="MS0521",

@@ -41,6 +41,8 @@ class State:
     policies: dict[ast.Each, PolicyInfo] = field(default_factory=dict)
     registers: dict[str, dict[Symbol, Type]] = field(default_factory=dict)
     unsure: set[Symbol] = field(default_factory=set)
+    wrong: set[ast.Expr] = field(default_factory=set)
+    """Conditions in which something is wrong."""
     unused: list[Diagnostic] = field(default_factory=list)
     """Values that nothing reads; what else is wrong may be the reason (`leftovers`)."""
     compared: dict[str, list[tuple[str, int | float | bool | str]]] = field(default_factory=dict)

@@ -81,6 +81,12 @@ def formula(expr: ast.Expr, state: State, flag: FlagLookup | None = None) -> int
             return logic.atom(condition_key(expr, state.resolved))
 
 
+def wrong_condition(condition: ast.Expr, state: State) -> int:
+    """The formula of a condition in which something is wrong, as has been reported."""
+    state.wrong.add(condition)
+    return state.logic.unknown(f"condition at {condition.span.start}")
+
+
 def static_dim(expr: ast.Expr, state: State) -> Dim | None:
     """The size that a static expression says; None where it is no whole number known by then."""
 
