@@ -162,6 +162,17 @@ def lint_deployment(deployment: SourceFile, models: Sequence[str]) -> Outcome:
     return job.outcome()
 
 
+def lint_sizes(file: SourceFile, models: Sequence[str]) -> Outcome:
+    """What is wrong in a file of sizes whose spec was not found among `models`."""
+    from mstarc.deployment.sizes import read_sizes
+    from mstarc.lint.models import report_unknown_spec
+
+    job = job_of((file,), CompileOptions())
+    if job.run("sizes", read_sizes, file, job.sink) is not None:
+        report_unknown_spec(file, models, job.sink)
+    return job.outcome()
+
+
 def format_spec(spec: SourceFile) -> Outcome:
     """The spec in its canonical form, under its own path."""
     job = job_of((spec,), CompileOptions())

@@ -6,15 +6,38 @@ wrong: another file was given.
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from mstarc.cli.find_spec import YAML
 from mstarc.cli.inputs import read_source, shown_path
+from mstarc.deployment.keys import FileKind, kind_of_file
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label
 from mstarc.source import SourceFile, Span
 
 _SPEC = re.compile(r"(?:\s|#[^\n]*\n)*mstar\b")
 _PROGRAM = re.compile(r"(?:\s|#[^\n]*\n)*program\s+\w+\s*\n")
+_OTHER_YAML: Mapping[FileKind, tuple[str, str]] = {
+    "deployment": (
+        "a deployment file",
+        "`mstarc lint {0}` checks it, and `mstarc compile {0} -o PLAN` compiles it",
+    ),
+    "sizes": (
+        "a file of sizes",
+        "`mstarc compile SPEC --sizes {0} -o PLAN` compiles a spec with it, and "
+        "`mstarc lint SPEC {0}` checks it",
+    ),
+    "requests": (
+        "kinds of requests",
+        "`mstarc place SPEC --requests {0}` and `mstarc simulate` read it",
+    ),
+    "profile": ("a profile", "`mstarc compile SPEC --profile {0} -o PLAN` reads it"),
+    "device kinds": (
+        "device kinds",
+        "`mstarc compile SPEC --devices {0} -o PLAN` reads it, and "
+        "`mstarc explain --devices {0}` shows it",
+    ),
+}
 _PYTHON = re.compile(r"^(?:import|from|def|class|@)\s*\w", re.MULTILINE)
 
 
@@ -31,6 +54,18 @@ def read_spec(path: Path, sink: DiagnosticSink) -> SourceFile | None:
         return source
     _report(path, *known, sink)
     return None
+
+
+def is_other_yaml(
+    path: Path, text: str, wanted: FileKind, sink: DiagnosticSink, *, said: str | None = None
+) -> bool:
+    """Whether a YAML file is of another kind than is wanted, which is reported (MS0011)."""
+    kind = kind_of_file(text)
+    if kind is None or kind == wanted:
+        return False
+    what, remedy = _OTHER_YAML[kind]
+    _report(path, what, remedy.format(shown_path(path)), sink, wanted=said or wanted)
+    return True
 
 
 def _folder(path: Path) -> tuple[str, str]:
@@ -54,6 +89,10 @@ def _kind_of(path: Path, text: str) -> tuple[str, str] | None:
     if path.suffix == ".mstar" or _SPEC.match(text):
         return None
     if path.suffix in YAML:
+        kind = kind_of_file(text)
+        if kind is not None and kind != "deployment":
+            what, remedy = _OTHER_YAML[kind]
+            return what, remedy.format(name)
         return (
             "a YAML file",
             f"`mstarc lint {name}` checks a deployment file, `mstarc compile {name}` compiles it",
@@ -82,12 +121,14 @@ def _is_json(path: Path, text: str) -> bool:
     return True
 
 
-def _report(path: Path, kind: str, remedy: str, sink: DiagnosticSink) -> None:
+def _report(
+    path: Path, kind: str, remedy: str, sink: DiagnosticSink, *, wanted: str = "spec"
+) -> None:
     name = shown_path(path)
     sink.report(
         Diagnostic(
             code="MS0011",
-            message=f"`{name}` is no spec",
+            message=f"`{name}` is no {wanted}",
             primary=Label(span=Span(path=name, start=0, end=0), text=f"it looks like {kind}"),
             notes=(f"it looks like {kind}",),
             helps=(remedy,),

@@ -142,6 +142,7 @@ def _lint(files: LintFiles, chosen: Selection) -> list[driver.Outcome]:
         first=min(placed, key=weights.__getitem__, default=0),
     )
     outcomes += [driver.lint_deployment(source, files.models) for source in files.alone]
+    outcomes += [driver.lint_sizes(source, files.models) for source in files.sizes_alone]
     return outcomes
 
 
@@ -184,7 +185,7 @@ def _fix(
 
 def _named_sources(files: LintFiles) -> dict[str, SourceFile]:
     """All that may be changed: what the command line names."""
-    sources = list(files.alone)
+    sources = [*files.alone, *files.sizes_alone]
     for entry in files.specs:
         sources += [*([entry.spec] if entry.named else []), *entry.deployments, *entry.sizes]
     return {source.path: source for source in sources}
@@ -192,6 +193,7 @@ def _named_sources(files: LintFiles) -> dict[str, SourceFile]:
 
 def _put(files: LintFiles, changed: Mapping[str, SourceFile]) -> None:
     files.alone = [changed.get(source.path, source) for source in files.alone]
+    files.sizes_alone = [changed.get(source.path, source) for source in files.sizes_alone]
     for entry in files.specs:
         entry.spec = changed.get(entry.spec.path, entry.spec)
         entry.deployments = [changed.get(source.path, source) for source in entry.deployments]

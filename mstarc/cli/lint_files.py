@@ -1,21 +1,19 @@
 """Which files `mstarc lint` looks at, and which deployments belong to which spec."""
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 from pathlib import Path
 
-from mstarc.cli.file_kinds import read_spec
+from mstarc.cli.file_kinds import is_other_yaml, read_spec
 from mstarc.cli.find_spec import YAML
 from mstarc.cli.inputs import read_source, shown_path
-from mstarc.deployment.keys import is_deployment, models_of, wanted_model
+from mstarc.deployment.keys import kind_of_file, models_of, wanted_model
 from mstarc.diagnostics import DiagnosticSink
 from mstarc.records import dataclass
 from mstarc.resources import spec_folders
 from mstarc.source import SourceFile
 
-# What a file is for is told by its keys, so that other YAML in a folder is left alone.
-_SIZES = re.compile(r"^(?:config|weights)[ \t]*:", re.MULTILINE)
+_LINTED = "spec and no deployment"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,10 +28,11 @@ class SpecFiles:
 
 @dataclass(slots=True, kw_only=True)
 class LintFiles:
-    """All files of one run. `alone` are deployments whose spec was not found."""
+    """All files of one run. `alone` and `sizes_alone` are those whose spec was not found."""
 
     specs: list[SpecFiles]
-    alone: list[SourceFile]
+    alone: list[SourceFile] = field(default_factory=list)
+    sizes_alone: list[SourceFile] = field(default_factory=list)
 
     @property
     def models(self) -> list[str]:
@@ -52,22 +51,34 @@ def find_files(paths: Iterable[Path], sink: DiagnosticSink) -> LintFiles:
             continue
         if not is_yaml:
             specs.append(SpecFiles(spec=source, named=True))
-        elif asked or is_deployment(source.text) or _SIZES.search(source.text):
+        elif kind_of_file(source.text) in ("deployment", "sizes") or (
+            # Other YAML in a folder is left alone.
+            asked and not is_other_yaml(path, source.text, "deployment", sink, said=_LINTED)
+        ):
             others.append((path, source, asked))
-    found = LintFiles(specs=specs, alone=[])
+    found = LintFiles(specs=specs)
     for path, source, asked in others:
-        is_sizes = _is_sizes(source)
-        wanted = path.stem if is_sizes else _model(source)
-        owner = _owner(wanted, path, found, sink, by_name=is_sizes)
-        if owner is None and is_sizes:
-            owner = _neighbour(path, found)
-        if owner is None:
-            # Sizes of no spec that was found are no deployment, so they are left alone in a folder.
-            if asked or not is_sizes:
-                found.alone.append(source)
-        else:
-            (owner.sizes if is_sizes else owner.deployments).append(source)
+        if kind_of_file(source.text) == "sizes":
+            _add_sizes(path, source, found, sink, asked=asked)
+            continue
+        owner = _owner(_model(source), path, found, sink, by_name=False)
+        (found.alone if owner is None else owner.deployments).append(source)
     return found
+
+
+def _add_sizes(
+    path: Path, source: SourceFile, found: LintFiles, sink: DiagnosticSink, *, asked: bool
+) -> None:
+    """Give a file of sizes to its spec: by name, else the one beside it or the only one named."""
+    owner = _owner(path.stem, path, found, sink, by_name=True) or _neighbour(path, found)
+    if owner is None and asked:
+        named = [entry for entry in found.specs if entry.named]
+        owner = named[0] if len(named) == 1 else _only_one_beside(path, found)
+    if owner is not None:
+        owner.sizes.append(source)
+    elif asked:
+        # Those of no spec that was found are left alone in a folder.
+        found.sizes_alone.append(source)
 
 
 def _listed(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
@@ -86,10 +97,6 @@ def _listed(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
                     yield file, file == path
 
 
-def _is_sizes(source: SourceFile) -> bool:
-    return bool(_SIZES.search(source.text)) and not is_deployment(source.text)
-
-
 def _owner(
     wanted: str | None, path: Path, found: LintFiles, sink: DiagnosticSink, *, by_name: bool
 ) -> SpecFiles | None:
@@ -100,8 +107,7 @@ def _owner(
             return entry
     if wanted is None:
         return None
-    near = list(path.absolute().parents)[:2] if by_name else spec_folders(path)
-    for folder in near:
+    for folder in spec_folders(path):
         for candidate in sorted(folder.glob("*.mstar")):
             if by_name and candidate.stem != wanted:
                 continue
@@ -121,6 +127,17 @@ def _neighbour(path: Path, found: LintFiles) -> SpecFiles | None:
     folder = path.absolute().parent
     beside = [entry for entry in found.specs if Path(entry.spec.path).absolute().parent == folder]
     return beside[0] if len(beside) == 1 else None
+
+
+def _only_one_beside(path: Path, found: LintFiles) -> SpecFiles | None:
+    """The spec in the folder of a file of sizes that was named alone, if there is just one."""
+    beside = list(path.absolute().parent.glob("*.mstar"))
+    source = read_source(beside[0], DiagnosticSink()) if len(beside) == 1 else None
+    if source is None:
+        return None
+    entry = SpecFiles(spec=source, named=False)
+    found.specs.append(entry)
+    return entry
 
 
 def _model(deployment: SourceFile) -> str | None:

@@ -10,9 +10,9 @@ import click
 from mstarc import driver
 from mstarc.analysis.placement.problem import DEFAULT_OBJECTIVE, OBJECTIVES
 from mstarc.cli.checkpoints import read_checkpoint
-from mstarc.cli.file_kinds import read_spec
+from mstarc.cli.file_kinds import is_other_yaml, read_spec
 from mstarc.cli.find_spec import YAML, find_spec
-from mstarc.cli.inputs import read_source, read_sources, shown_path
+from mstarc.cli.inputs import read_source, shown_path
 from mstarc.diagnostics import DiagnosticSink, did_you_mean
 from mstarc.options import DEFAULT_PLACEMENT, DEPLOYED_KIND, CompileOptions
 from mstarc.source import SourceFile
@@ -97,6 +97,14 @@ def settings_option(command: Command) -> Command:
     )(command)
 
 
+def _read_sizes(path: Path, sink: DiagnosticSink) -> SourceFile | None:
+    source = read_source(path, sink)
+    if source is None or path.suffix not in YAML:
+        return source
+    other = is_other_yaml(path, source.text, "sizes", sink, said="file of sizes")
+    return None if other else source
+
+
 def _given_settings(texts: tuple[str, ...], sink: DiagnosticSink) -> "tuple[GivenSetting, ...]":
     """The settings of the environment, and above them those of the command line."""
     if not texts and not any(name.startswith("MSTARC_") for name in os.environ):
@@ -171,17 +179,19 @@ def read_inputs(
         raise click.UsageError(
             "with a deployment, --placement says its devices and is given once at most"
         )
-    read = tuple(read_sources(given, sink))
+    files = [(path, file) for path in given if (file := read_source(path, sink)) is not None]
+    read = tuple(file for _, file in files)
     read_it = read_source if programs and spec.suffix == ".mir" else read_spec
     source = read_it(spec, sink) if spec.suffix not in YAML else None
-    if source is None and read and spec.suffix in YAML:
-        source = find_spec(read[0], spec, sink)
+    others = [is_other_yaml(path, file.text, "deployment", sink) for path, file in files]
+    if source is None and files and spec.suffix in YAML and not others[0]:
+        source = find_spec(files[0][1], spec, sink)
     options = CompileOptions(
         placements=placements,
         deployments=read,
         default_kind=DEPLOYED_KIND if read else DEFAULT_PLACEMENT,
         settings=_given_settings(settings, sink),
-        sizes=None if sizes is None else read_source(sizes, sink),
+        sizes=None if sizes is None else _read_sizes(sizes, sink),
         kinds=None if kinds is None else read_source(kinds, sink),
         profile=None if profile is None else read_source(profile, sink),
         checkpoints=tuple(

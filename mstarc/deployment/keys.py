@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Literal
 
 from mstarc.source import SourceFile, Span
 
@@ -45,12 +46,30 @@ _MODEL_KEY = re.compile(r"^model[ \t]*:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
 _MODEL_LINE = re.compile(
     r"^[ \t]*(?:model[ \t]+([A-Za-z_]\w*)|variant[ \t]+\"([^\"\n]*)\")", re.MULTILINE
 )
-_DEPLOYMENT = re.compile(r"^(?:model|node_groups)[ \t]*:", re.MULTILINE)
+_TOP_KEY = re.compile(r"^([A-Za-z_]\w*)[ \t]*:", re.MULTILINE)
+
+FileKind = Literal["deployment", "sizes", "requests", "profile", "device kinds"]
+
+
+def kind_of_file(text: str) -> FileKind | None:
+    """What a YAML text is meant as, by its keys; none for YAML that is not ours."""
+    keys = set(_TOP_KEY.findall(text))
+    if "node_groups" in keys:
+        return "deployment"
+    if keys & {"ops", "facts"}:
+        return "profile"
+    if "model" in keys:
+        return "deployment"
+    if keys & {"config", "weights"}:
+        return "sizes"
+    if keys == {"requests"}:
+        return "requests"
+    return "device kinds" if keys == {"device_kinds"} else None
 
 
 def is_deployment(text: str) -> bool:
     """Whether a YAML text is meant as a deployment, so that other YAML is left alone."""
-    return _DEPLOYMENT.search(text) is not None
+    return kind_of_file(text) == "deployment"
 
 
 def wanted_model(deployment: SourceFile) -> tuple[str, Span] | None:

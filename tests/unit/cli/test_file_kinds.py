@@ -14,6 +14,7 @@ FILES = {
     "decoder.txt": "class Decoder:\n    pass\n",
     "program.mir": "program speech\n\nconfig eos = 2\n",
     "deployment.yaml": "model: echo\nnode_groups: []\n",
+    "sizes.yaml": "config:\n  eos: 2\n",
     "weights.bin": "\0\0\0\1",
 }
 LOOKS = {
@@ -23,6 +24,7 @@ LOOKS = {
     "decoder.txt": "Python",
     "program.mir": "a plan's program",
     "deployment.yaml": "a YAML file",
+    "sizes.yaml": "a file of sizes",
     "weights.bin": "a binary file",
     "plan": "a plan's folder",
     "specs": "a folder with specs",
@@ -55,6 +57,22 @@ def test_a_file_that_is_no_spec_is_one_finding(
     found = json.loads(line)
     assert found["code"] == "MS0011" and found["help"]
     assert found["notes"] == [f"it looks like {LOOKS[name]}"]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("words", "wanted", "kind"),
+    [
+        (["sizes.yaml"], "deployment", "a file of sizes"),
+        (["specs/echo.mstar", "--deployment", "sizes.yaml"], "deployment", "a file of sizes"),
+        (["specs/echo.mstar", "--sizes", "deployment.yaml"], "file of sizes", "a deployment file"),
+    ],
+)
+def test_a_deployment_and_sizes_are_told_apart(
+    words: list[str], wanted: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["compile", *words, "--format", "concise"]) == 2
+    assert f"is no {wanted}: it looks like {kind}" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("folder")

@@ -136,6 +136,59 @@ def test_sizes_with_a_name_of_their_own_are_those_of_the_one_spec_beside_them(
     assert codes(capsys) == []
 
 
+def test_sizes_alone_are_checked_with_the_spec_of_their_name(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "tiny").mkdir()
+    (here / "tiny/tone.yaml").write_text("weights: {codes: {source: random}}\n")
+    assert lint("tiny/tone.yaml") == 1
+    assert codes(capsys) == ["MS0009"]
+    (here / "tiny/tone.yaml").write_text("weights: {words: {source: random}}\n")
+    assert lint("tiny/tone.yaml") == 0
+    assert codes(capsys) == []
+
+
+def test_sizes_of_another_name_are_those_of_the_spec_beside_them_or_beside_their_name(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "small.yaml").write_text("weights: {codes: {source: random}}\n")
+    assert lint("small.yaml") == 1
+    assert codes(capsys) == ["MS0009"]
+    (here / "far").mkdir()
+    (here / "small.yaml").rename(here / "far/small.yaml")
+    assert lint("tone.mstar", "far/small.yaml", "--select", "style") == 1
+    assert codes(capsys) == ["MS0009"]
+
+
+def test_sizes_of_no_spec_are_checked_alone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "far").mkdir()
+    (here / "far/tune.yaml").write_text("weights: {codes: {source: random}}\n")
+    assert lint("far/tune.yaml") == 1
+    assert codes(capsys) == ["MS0631"]
+    (here / "far/tune.yaml").write_text("weights: {codes: {sauce: random}}\n")
+    assert lint("far/tune.yaml") == 1
+    assert codes(capsys) == ["MS0009"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("requests:\n  - rows: 16\n", "kinds of requests"),
+        ("model: tone\nops: {}\n", "a profile"),
+        ("device_kinds:\n  H200: {price: 3}\n", "device kinds"),
+    ],
+)
+def test_other_files_are_told_by_what_they_are(
+    here: Path, capsys: pytest.CaptureFixture[str], text: str, kind: str
+) -> None:
+    (here / "other.yaml").write_text(text)
+    assert run_command(["lint", "other.yaml"]) == 2
+    shown = capsys.readouterr().out
+    assert "MS0011" in shown
+    assert f"it looks like {kind}" in shown
+    assert lint(".", "--select", "style") == 0
+
+
 def test_deployment_alone_finds_its_spec_and_keeps_quiet_about_it(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
