@@ -128,9 +128,19 @@ def make_worker(
     )
     found = implementations or make_implementations(settings, progress, extras)
 
+    joined: list[ProcessGroup] = []
+
     def connect(name: str, *, index: int, count: int) -> ProcessGroup:
         assert sockets is not None, "ranks of a group are processes"
-        return ProcessGroup(sockets, name, index=index, count=count, device=device)
+        is_direct = settings.streams != "host"
+        joined.append(
+            ProcessGroup(
+                sockets, name, index=index, count=count, device=device, is_direct=is_direct
+            )
+        )
+        for group in joined if len(joined) > 1 else ():
+            group.share_device()
+        return joined[-1]
 
     def build(worker: Worker) -> RankBuilder:
         return RankBuilder(
@@ -174,7 +184,7 @@ def make_worker(
     loaded = time.monotonic()
     peers = worker.peer_memory = PeerMemory(worker, placement, settings.streams)
     peers.agree()
-    for line in peers.said:
+    for line in (*peers.said, *(group.said for group in joined if group.said)):
         say(f"{facts}: {line}")
     # Sizes that somebody names, and those that must be there, are there from the beginning.
     if not settings.buckets and not settings.require_graphs:

@@ -9,18 +9,25 @@ kept in float32. A stack is made once for a bucket, over weights that stay as th
 buffers keep their addresses, so that it can be captured.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from mstarc_runtime.attention.backend import JoinedAttention
 from mstarc_runtime.kernels.embedding import embed, embedding_parts
+from mstarc_runtime.kernels.joined_rows import join_rows, pieces
 from mstarc_runtime.kernels.mixture import ExpertWeights, Mixture
 from mstarc_runtime.kernels.normed_rows import normed_rows, rejoin_rows
 from mstarc_runtime.kernels.shapes import shape_of
 from mstarc_runtime.kernels.skinny import GATE, PROJECT, RESIDUAL, Product
+from mstarc_runtime.transport.inboxes import NUMBERS
+
+if TYPE_CHECKING:
+    from mstarc_runtime.layers.shard import Collectives
 
 CHAINED = True
 
@@ -80,7 +87,7 @@ def product(kind: object, weight: Tensor, *, batch: int) -> Product:
 class NormedStack:
     """The layers for `batch` rows: `take` rows or `embed` ids, `run`, then `logits` or `rows`.
 
-    `join` adds up f32[B, W] over a group whose parts the weights are; None for whole ones.
+    `group` are those that hold the other parts of the weights; None for whole ones.
     """
 
     def __init__(
@@ -88,10 +95,10 @@ class NormedStack:
         weights: NormedWeights,
         *,
         batch: int,
-        join: Callable[[Tensor], Tensor] | None = None,
+        group: "Collectives | None" = None,
     ) -> None:
         self.weights, self.batch = weights, batch
-        self._join = join
+        self._group = group
         first = weights.layers[0]
         device, dtype = first.qkv.device, first.qkv.dtype
         width = first.qkv.shape[1]
@@ -129,10 +136,13 @@ class NormedStack:
         # makes of it, whose squares nobody needs before all parts are in it.
         self._sums: Tensor = self._residual
         self._own_squares: Tensor | None = None
-        if join is not None:
+        self._inboxes = None
+        if group is not None:
+            self._inboxes = group.inboxes(batch * pieces(width) * NUMBERS)
             self._sums = torch.zeros_like(self._residual)
             self._own_squares = parts(max(self._after_out.shape[0], self._after_mlp.shape[0]))
-            self._after_out, self._after_mlp = parts(1), parts(1)
+            count = 1 if self._inboxes is None else pieces(width)
+            self._after_out, self._after_mlp = parts(count), parts(count)
 
     def embed(self, ids: Tensor, table: Tensor) -> None:
         """Begins with rows `ids` i64[B] of `table` [V, W]."""
@@ -222,12 +232,10 @@ class NormedStack:
         return squares if self._own_squares is None else self._own_squares
 
     def _rejoin(self, gain: Tensor, squares: Tensor) -> None:
-        if self._join is not None:
-            rejoin_rows(
-                self._join(self._sums),
-                residual=self._residual,
-                gain=gain,
-                h=self._h,
-                squares=squares,
-                chained=CHAINED,
-            )
+        if self._group is None:
+            return
+        if self._inboxes is None:
+            rejoin = partial(rejoin_rows, self._group.sum(self._sums))
+        else:
+            rejoin = partial(join_rows, self._sums, self._inboxes)
+        rejoin(residual=self._residual, gain=gain, h=self._h, squares=squares, chained=CHAINED)

@@ -6,13 +6,16 @@ says as a `Portion`, so that weights are read, or drawn, as these parts alone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from mstarc_runtime.errors import RuntimeFailure
+
+if TYPE_CHECKING:
+    from mstarc_runtime.transport.inboxes import Inboxes
 
 Range = tuple[int, int]
 
@@ -30,6 +33,10 @@ class Collectives(Protocol):
 
     def gather(self, value: Tensor) -> list[Tensor]:
         """Every member's value, in the members' order; all have one shape."""
+        ...
+
+    def inboxes(self, numbers: int) -> "Inboxes | None":
+        """By what kernels tell the members so many numbers of 32 bits; None where they can't."""
         ...
 
 

@@ -125,6 +125,6 @@ class StreamedLayers:
         if attend is None:
             return None
         if ctx.batch not in self._stacks:
-            join = None if self._shard.group is None else self._shard.sum
-            self._stacks[ctx.batch] = NormedStack(weights, batch=ctx.batch, join=join)
+            group = self._shard.group
+            self._stacks[ctx.batch] = NormedStack(weights, batch=ctx.batch, group=group)
         return StreamedPass(self._stacks[ctx.batch], attend)

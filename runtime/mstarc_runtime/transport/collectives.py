@@ -1,7 +1,12 @@
 """What the ranks of a group do together with tensors: gloo between CPUs, NCCL between GPUs.
 
 The members meet through a file in the private folder of the run. Each group has a process group of
-its own, so that groups that share a rank do not wait for one another.
+its own, so that groups that share a rank do not wait for one another. Between GPUs that can write
+into one another's memory a few numbers go by a kernel of our own instead (`kernels.exchange`):
+NCCL takes several times as long for them. Which way they go depends on their number and type.
+
+A group is not taken down. NCCL's part of a captured graph is that of its communicator, which waits
+for the graphs to be gone, and for the other ranks; a process that ends frees both (`rank_main`).
 """
 
 from datetime import timedelta
@@ -12,33 +17,76 @@ import torch
 import torch.distributed
 from torch import Tensor
 
+from mstarc_runtime.transport.device_memory import DeviceInbox
+from mstarc_runtime.transport.inboxes import Inboxes, agree
+
 # Groups are made one by one, not split off one that all processes share; the library's stubs do not
 # tell of these classes.
 dist: Any = torch.distributed
 # A member that has failed ends within seconds, and the others' calls with it; this is only longer
 # than any step may take.
 _TIMEOUT = timedelta(minutes=10)
+_SUMMED = (torch.float32, torch.bfloat16, torch.float16)
 
 
 class ProcessGroup:
-    """One member's end of a group of processes."""
+    """One member's end of a group of processes.
 
-    def __init__(self, folder: Path, name: str, *, index: int, count: int, device: torch.device):
+    `is_direct`: whether GPUs may write into one another's memory. `said` is for people: which way
+    a few numbers go, and why; "" between CPUs.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        *,
+        index: int,
+        count: int,
+        device: torch.device,
+        is_direct: bool = True,
+    ):
         store = dist.FileStore(str(folder / f"group-{name}"), count)
+        store.set_timeout(_TIMEOUT)
         self._count = count
+        self._inboxes: Inboxes | None = None
+        self.said = ""
         self._group: Any = (
             _nccl(store, index, count, device)
             if device.type == "cuda"
             else _gloo(store, index, count)
         )
+        if device.type == "cuda":
+            self._meet(store, name, index, device, is_direct)
+
+    def inboxes(self, numbers: int) -> Inboxes | None:
+        """By what kernels tell so many numbers; None where NCCL or gloo does."""
+        found = self._inboxes
+        return found if found is not None and 0 < numbers <= found.most else None
+
+    def share_device(self) -> None:
+        """Other groups' kernels are waited for on this device as well."""
+        if self._inboxes is not None:
+            self._inboxes.is_alone = False
 
     def sum(self, value: Tensor) -> Tensor:
         value = value.contiguous()
+        inboxes = self.inboxes(value.numel())
+        if inboxes is not None and value.dtype in _SUMMED:
+            # Here, because the kernel's compiler comes with torch for GPUs only.
+            from mstarc_runtime.kernels.joined_rows import SUM, exchange
+
+            return exchange(value, inboxes, SUM)
         self._group.allreduce([value]).wait()
         return value
 
     def broadcast(self, value: Tensor) -> Tensor:
         """The first member's value, into `value` of the others."""
+        inboxes = self.inboxes(_words(value))
+        if inboxes is not None and value.is_contiguous():
+            from mstarc_runtime.kernels.joined_rows import FIRST, exchange
+
+            return exchange(value, inboxes, FIRST)
         options = dist.BroadcastOptions()
         options.rootRank, options.rootTensor = 0, 0
         self._group.broadcast([value], options).wait()
@@ -46,9 +94,38 @@ class ProcessGroup:
 
     def gather(self, value: Tensor) -> list[Tensor]:
         value = value.contiguous()
+        inboxes = self.inboxes(_words(value))
+        if inboxes is not None:
+            from mstarc_runtime.kernels.joined_rows import ALL, exchange
+
+            return list(exchange(value, inboxes, ALL).unbind())
         made = [torch.empty_like(value) for _ in range(self._count)]
         self._group.allgather([made], [value]).wait()
         return made
+
+    def _meet(
+        self, store: Any, name: str, index: int, device: torch.device, is_direct: bool
+    ) -> None:
+        found: Inboxes | str = "`--streams host`"
+        if is_direct:
+            inbox = DeviceInbox(device)
+            found = agree(store, inbox, index=index, count=self._count, device=device)
+        if isinstance(found, str):
+            self.said = f"shards {name} are joined by NCCL: {found}"
+            return
+        self._inboxes = found
+        # Their kernels are there before a graph holds them: calls that are not captured give
+        # their arguments through the host.
+        for dtype in (torch.int8, torch.int16, torch.int32):
+            self.broadcast(torch.zeros(1, dtype=dtype, device=device))
+        self.said = (
+            f"shards {name} are joined from device to device, by NCCL above {found.most} numbers"
+        )
+
+
+def _words(value: Tensor) -> int:
+    """Words of 32 bits that an exchange takes; one for a number of less."""
+    return value.numel() * max(1, value.element_size() // 4)
 
 
 def _gloo(store: Any, index: int, count: int) -> Any:

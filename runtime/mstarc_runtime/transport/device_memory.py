@@ -74,6 +74,43 @@ class Borrowed:
         return self._open[content] + int(shift)
 
 
+class DeviceInbox:
+    """Memory of a device, an allocation of its own, and what other devices have of the kind.
+
+    It stays for as long as the process does. Fails with DeviceMemoryError.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._borrowed = Borrowed(device)
+        self._address = ctypes.c_uint64()
+
+    def make(self, words: int) -> bytes:
+        """`words` i64 of zeros: what `open` takes on another rank."""
+        size, handle = ctypes.c_size_t(8 * words), _Handle()
+        with torch.cuda.device(self._device):
+            torch.cuda.current_stream().synchronize()
+            made = _driver().cuMemAlloc_v2(ctypes.byref(self._address), size)
+            _check(made, "allocate memory")
+            _check(_driver().cuMemsetD8_v2(self._address, 0, size), "clear memory")
+            torch.cuda.synchronize()
+        lent = _driver().cuIpcGetMemHandle(ctypes.byref(handle), self._address)
+        _check(lent, "lend memory")
+        return bytes(handle) + struct.pack("<Q", 0) + struct.pack("<q", self._device.index or 0)
+
+    def own(self) -> int:
+        """Its address."""
+        return self._address.value
+
+    def open(self, lent: bytes) -> int:
+        """The address, for kernels of this device, of what another rank lends."""
+        place, (other,) = lent[:-8], struct.unpack("<q", lent[-8:])
+        own = self._device.index or 0
+        if not can_reach(own, other):
+            raise DeviceMemoryError(f"device {own} can't write to device {other}")
+        return self._borrowed.borrow(place)
+
+
 def _check(result: int, doing: str) -> None:
     if result != 0:
         raise DeviceMemoryError(f"CUDA can't {doing}: error {result}")
