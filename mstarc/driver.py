@@ -28,10 +28,10 @@ from mstarc.stages import (
     placeable,
     placed_deployments,
     printed,
-    requests_of,
     run_passes,
     wanted_targets,
     weighed_targets,
+    with_mix,
 )
 from mstarc.syntax import ast
 from mstarc.syntax.parser import parse
@@ -196,7 +196,7 @@ def compile_spec(spec: SourceFile, options: CompileOptions) -> Outcome:
     program = lowered(spec, Given.of(sizes, targets), job)
     if program is None or job.sink.has_errors:
         return job.outcome()
-    weighed = weighed_targets(targets, program, sizes, job)
+    weighed, _ = with_mix(weighed_targets(targets, program, sizes, job), program, job)
     placed = [run_passes(program, target, job) for target in weighed]
     programs = [found for found in placed if found is not None]
     if job.sink.has_errors or options.stop_after in pass_names():
@@ -231,17 +231,15 @@ def place_program(
     """
     from mstarc.analysis.memory import limits_of
     from mstarc.analysis.placement.choose import choose
-    from mstarc.analysis.placement.mixing import mix_of
     from mstarc.show.placing import Placing
 
+    options = replace(options, requests=requests, at_once=at_once)
     job = job_of((source, *given_files(options)), options)
-    kinds = requests_of(requests, job)
     read = placeable(source, job)
     if read is None or job.sink.has_errors:
         return job.outcome()
-    program, target = read
-    mix = mix_of(program, kinds, at_once)
-    placed = run_passes(program, replace(target, mix=mix), job)
+    program, (target,) = read[0], with_mix([read[1]], read[0], job)[0]
+    placed = run_passes(program, target, job) if not job.sink.has_errors else None
     before = run_passes(program, target, job, stop_after="split-optional-arguments")
     if placed is None or before is None or job.sink.has_errors:
         return job.outcome()
@@ -251,11 +249,11 @@ def place_program(
         choose,
         before,
         target.devices,
-        limits_of(None, target.devices.kind),
+        limits_of(target.numbers, target.devices.kind),
         objective=target.objective,
         measured=target.weight_bytes,
         profile=target.profile,
-        mix=mix,
+        mix=target.mix,
         keep=keep,
     )
     assert choice is not None, "a program that was placed has nodes"
@@ -306,21 +304,20 @@ def simulate_program(
 ) -> "Simulated | Outcome":
     """How a placement does under load, without running it: `rate` requests a second come.
 
-    With `burst` so many come at once instead, and all are waited for. A `known` placement is taken
-    as it is.
+    With `burst` so many come at once instead, and all are waited for: a placement that is searched
+    is for as many. A `known` placement is taken as it is.
     """
-    from mstarc.analysis.placement.mixing import mix_of
     from mstarc.plan import build_plan
     from mstarc.simulate.load import Load, simulate
 
+    options = replace(options, requests=requests, at_once=burst)
     job = job_of((source, *options.deployments, *given_files(options)), options)
-    kinds = requests_of(requests, job)
     read = placeable(source, job)
     if read is None or job.sink.has_errors:
         return job.outcome()
-    program, target = read
-    mix = mix_of(program, kinds, burst)
-    placed = run_passes(program, replace(target, mix=mix, placement=known), job)
+    program, (found, kinds) = read[0], with_mix([read[1]], read[0], job)
+    target = replace(found[0], placement=known)
+    placed = run_passes(program, target, job) if not job.sink.has_errors else None
     if placed is None or job.sink.has_errors:
         return job.outcome()
     plan = job.run("plan", build_plan, [placed], source, job.sink, version=__version__)

@@ -37,7 +37,9 @@ class CompileOptions:
     device kinds of one's own, `profile` is what was measured, and `checkpoints` say how large
     weights are. `settings` stand above the deployments' values, the lowest first, and a deployment
     without `devices` is placed on devices of `default_kind`. `objective` is that of automatic
-    placement, one of `OBJECTIVES` in `analysis.placement.problem`, or None for the usual one.
+    placement, one of `OBJECTIVES` in `analysis.placement.problem`, or None for the usual one;
+    `requests`, a file of kinds of requests, and `at_once`, how many run on all devices together,
+    are what is placed for.
     `stop_after` and `dump_after` name a stage or a pass.
     """
 
@@ -51,6 +53,8 @@ class CompileOptions:
     settings: "tuple[GivenSetting, ...]" = ()
     default_kind: str = DEFAULT_PLACEMENT
     objective: str | None = None
+    requests: SourceFile | None = None
+    at_once: int | None = None
     stop_after: str | None = None
     dump_after: str | None = None
     require_graphs: bool = False

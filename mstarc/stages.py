@@ -165,7 +165,7 @@ def printed(tree: ast.Spec, spec: SourceFile) -> str:
 
 
 def given_files(options: CompileOptions) -> list[SourceFile]:
-    found = (options.sizes, options.kinds, options.profile)
+    found = (options.sizes, options.kinds, options.profile, options.requests)
     settings = [setting.file for setting in options.settings]
     return [*settings, *(file for file in found if file is not None)]
 
@@ -208,6 +208,20 @@ def requests_of(file: SourceFile | None, job: Job) -> "tuple[RequestKind, ...]":
     from mstarc.deployment.mix import read_mix
 
     return job.run("mix", read_mix, file, job.sink) or ()
+
+
+def with_mix(
+    found: "list[PassContext]", program: "Program", job: Job
+) -> "tuple[list[PassContext], tuple[RequestKind, ...]]":
+    """The targets with what requests look like, where that is given, and the kinds of them."""
+    options = job.options
+    kinds = requests_of(options.requests, job)
+    if options.at_once is None and not kinds:
+        return found, kinds
+    from mstarc.analysis.placement.mixing import mix_of
+
+    mix = mix_of(program, kinds, options.at_once)
+    return [replace(one, mix=mix) for one in found], kinds
 
 
 def deployed(

@@ -10,15 +10,18 @@ import click
 
 from mstarc import driver
 from mstarc.cli.find_spec import YAML
-from mstarc.cli.inputs import read_sources, shown_path
+from mstarc.cli.inputs import read_source, read_sources, shown_path
 from mstarc.cli.output import combined_report, format_option, print_report, progress
 from mstarc.cli.save import save_plan
 from mstarc.cli.settings import (
+    at_once_option,
     deployment_option,
     knowledge_options,
     objective_option,
     placement_option,
     read_inputs,
+    refuse_idle_search,
+    requests_option,
     settings_option,
     sizes_option,
     stage_option,
@@ -42,6 +45,8 @@ from mstarc.source import SourceFile
 @sizes_option
 @knowledge_options
 @objective_option
+@requests_option
+@at_once_option
 @stage_option("--stop-after", help="Go as far as a stage or pass, and write nothing.")
 @stage_option("--dump-after", help="Print what a stage or pass made.")
 @click.option(
@@ -61,6 +66,8 @@ def command(
     profile: Path | None,
     checkpoints: tuple[str, ...],
     objective: str | None,
+    requests: Path | None,
+    at_once: int | None,
     stop_after: str | None,
     dump_after: str | None,
     require_graphs: bool,
@@ -75,6 +82,8 @@ def command(
     started = time.perf_counter()
     if variant is not None and (deployments or spec.suffix in YAML):
         raise click.UsageError("a deployment names its variant itself, as its `model`")
+    searched = {"--objective": objective, "--requests": requests, "--at-once": at_once}
+    refuse_idle_search(searched, (spec,) if spec.suffix in YAML else deployments)
     sink = DiagnosticSink()
     attempt = f"compile `{shown_path(spec)}`"
     inputs = read_inputs(
@@ -88,7 +97,8 @@ def command(
         checkpoints=checkpoints,
         settings=settings,
     )
-    if inputs is None:
+    mix = None if requests is None else read_source(requests, sink)
+    if inputs is None or sink.has_errors:
         return print_report(
             combined_report(sink, [], attempt, read_sources((spec,), DiagnosticSink())),
             output_format,
@@ -99,6 +109,8 @@ def command(
         replace(
             options,
             objective=objective,
+            requests=mix,
+            at_once=at_once,
             variant=variant,
             stop_after=stop_after,
             dump_after=dump_after,

@@ -12,11 +12,13 @@ from mstarc.cli.inputs import read_source, shown_path
 from mstarc.cli.output import EXIT_OK, combined_report, is_coloured, print_report, progress
 from mstarc.cli.replace import replace_file
 from mstarc.cli.settings import (
+    at_once_option,
     knowledge_options,
     objective_option,
     placement_option,
     read_inputs,
     requests_option,
+    settings_option,
     sizes_option,
 )
 from mstarc.codegen.write import PLAN_FILE
@@ -35,12 +37,8 @@ PROGRAM_FILE = "program.mir"
 @placement_option
 @objective_option
 @requests_option
-@click.option(
-    "--at-once",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Requests that run at once, on all devices together.",
-)
+@at_once_option
+@settings_option
 @sizes_option
 @knowledge_options
 @click.option(
@@ -66,6 +64,7 @@ def command(
     objective: str | None,
     requests: Path | None,
     at_once: int | None,
+    settings: tuple[str, ...],
     sizes: Path | None,
     kinds: Path | None,
     profile: Path | None,
@@ -84,7 +83,15 @@ def command(
     sink = DiagnosticSink()
     attempt = f"place `{shown_path(what)}`"
     inputs = placeable_inputs(
-        what, placements, (), sizes, sink, kinds=kinds, profile=profile, checkpoints=checkpoints
+        what,
+        placements,
+        (),
+        sizes,
+        sink,
+        kinds=kinds,
+        profile=profile,
+        checkpoints=checkpoints,
+        settings=settings,
     )
     mix = None if requests is None else read_source(requests, sink)
     if inputs is None or sink.has_errors:
@@ -116,11 +123,14 @@ def placeable_inputs(
     kinds: Path | None,
     profile: Path | None,
     checkpoints: tuple[str, ...],
+    settings: tuple[str, ...] = (),
 ) -> tuple[SourceFile, CompileOptions] | None:
     """A spec, or the program of a plan's folder, and what it is placed with."""
     is_plan = (what / PLAN_FILE).is_file()
     if is_plan and sizes is not None:
         raise click.UsageError("a plan has its sizes already: leave --sizes out")
+    if is_plan and settings:
+        raise click.UsageError("a plan has its settings already: leave --set out")
     inputs = read_inputs(
         what / PROGRAM_FILE if is_plan else what,
         placements,
@@ -130,6 +140,7 @@ def placeable_inputs(
         kinds=kinds,
         profile=profile,
         checkpoints=checkpoints,
+        settings=settings,
         programs=True,
     )
     if inputs is None or not is_plan:

@@ -1,7 +1,7 @@
 """Options that several commands share, and the files and stages that they name."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -121,6 +121,26 @@ def objective_option(command: Command) -> Command:
         type=click.Choice(OBJECTIVES),
         help=f"What automatic placement makes best. [default: {DEFAULT_OBJECTIVE}]",
     )(command)
+
+
+def at_once_option(command: Command) -> Command:
+    """`--at-once`."""
+    return click.option(
+        "--at-once",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Requests that run at once, on all devices together.",
+    )(command)
+
+
+def refuse_idle_search(given: Mapping[str, object], deployments: Iterable[Path]) -> None:
+    """End the command where a deployment says what runs where, and an option how to search it."""
+    for option, value in given.items():
+        if value is not None and (file := next(iter(deployments), None)) is not None:
+            raise click.UsageError(
+                f"`{shown_path(file)}` says what runs where, and nothing is searched: leave "
+                f"{option} out"
+            )
 
 
 def requests_option(command: Command) -> Command:

@@ -132,6 +132,35 @@ def test_few_requests_at_once_go_together_and_many_to_copies(
     assert "rank 0 and 1" in said["400"]
 
 
+@pytest.mark.parametrize("at_once", ["8", "400"])
+def test_compile_compiles_what_place_finds(
+    at_once: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mix = tmp_path / "mix.yaml"
+    mix.write_text("requests:\n  - {rows: 16, options: {max_tokens: 64}}\n", encoding="utf-8")
+    words = ["--placement", "2xH200", "--objective", "throughput", "--at-once", at_once]
+    words += ["--requests", str(mix), "--set", "max_seq_len=2048"]
+    found = tmp_path / "found.yaml"
+    assert run_command(["place", ORPHEUS, *words, "--write", str(found)]) == 0
+    assert run_command(["compile", ORPHEUS, *words, "-o", str(tmp_path / "plan")]) == 0
+    placement = tmp_path / "plan" / "placements" / "2xH200" / "placement.json"
+    words = ["--deployment", str(found), "--set", "max_seq_len=2048"]
+    assert run_command(["compile", ORPHEUS, *words, "-o", str(tmp_path / "again")]) == 0
+    (again,) = (tmp_path / "again" / "placements").glob("*/placement.json")
+    written, made = json.loads(again.read_text()), json.loads(placement.read_text())
+    assert written["assignments"] == made["assignments"]
+    assert len(written["processes"]) == len(made["processes"]) == 2
+
+
+def test_what_is_searched_is_refused_beside_a_deployment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(ROOT / "specs/deployments/orpheus.yaml")
+    words = ["compile", ORPHEUS, "--deployment", file, "-o", str(tmp_path / "plan")]
+    assert run_command([*words, "--at-once", "8"]) == 2
+    assert "leave --at-once out" in capsys.readouterr().out
+
+
 def test_requests_change_what_is_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mix = tmp_path / "mix.yaml"
     mix.write_text("requests:\n  - {rows: 2000, options: {max_tokens: 8}}\n", encoding="utf-8")
