@@ -59,25 +59,21 @@ class Preempter:
 
     def late(self, batch: StepBatch) -> list[int]:
         """The rows that have no pages here, or have them away, and take none before older requests
-        that wait for theirs have them again.
+        that wait for some have them.
 
-        Were these to come back first, the older ones would take their pages once more, with the
-        next turn of their step, and so on: nobody would get further.
+        Were these to come first, the older ones would take their pages once more, with the next
+        turn of their step, and so on: nobody would get further.
         """
         live = self._worker.live
         found: list[int] = []
         for engine in self._engines(batch):
             self._look(engine)
-            away = [
-                live[slot].request
-                for slot in engine.cache.aside
-                if slot in live and self._wants_back(engine, slot)
-            ]
-            there = set(engine.holders()) - engine.cache.aside.keys() if away else set()
+            older = [live[slot].request for slot in self._waiting(engine) if slot in live]
+            there = set(engine.holders()) - engine.cache.aside.keys() if older else set()
             found += [
                 slot
                 for slot in batch.slot_list
-                if away and slot not in there and not may_begin(live[slot].request, away)
+                if older and slot not in there and not may_begin(live[slot].request, older)
             ]
         return found
 
@@ -154,13 +150,13 @@ class Preempter:
             if slot in live and not live[slot].is_ending and slot not in engine.cache.aside:
                 yield slot
 
-    def _wants_back(self, engine: KVEngine, slot: int) -> bool:
-        """Whether a row waits for what is away; it may be needed later, or not at all."""
-        return any(
-            slot in station.starved or slot in station.ready
-            for station in self._worker.scheduler.stations
-            if engine.name in station.nodes
-        )
+    def _waiting(self, engine: KVEngine) -> Iterator[int]:
+        """The slots that wait for pages: for more than they have, or for what is away. What is away
+        may also be needed later, or not at all: then nobody waits."""
+        for station in self._worker.scheduler.stations:
+            if engine.name in station.nodes:
+                yield from station.starved
+                yield from engine.cache.aside.keys() & station.ready
 
     def _look(self, engine: KVEngine) -> None:
         """What has gone since (a context that travelled, a request that is over) is not away."""

@@ -18,15 +18,15 @@ def gives_way(wanting: Collection[int], holding: Collection[int]) -> int:
     return max([*wanting, *holding])
 
 
-def may_begin(request: int, away: Collection[int]) -> bool:
-    """Whether a request without pages may take some: not before older ones whose pages are away.
+def may_begin(request: int, waiting: Collection[int]) -> bool:
+    """Whether a request without pages may take some: not before older ones that wait for some.
 
-    Its own may be among those.
+    It may be among those.
 
-    >>> may_begin(7, away=[5, 7]), may_begin(5, away=[5, 7])
+    >>> may_begin(7, waiting=[5, 7]), may_begin(5, waiting=[5, 7])
     (False, True)
     """
-    return all(request <= other for other in away)
+    return all(request <= other for other in waiting)
 
 
 def last_resort(waiting: Collection[int], holding: Collection[int]) -> int | None:
