@@ -260,7 +260,7 @@ def _compare_precisions(tower: torch.nn.Module) -> None:
     px = torch.rand(1, 3, 3, 224, 224, device="cuda") * 2 - 1
     precision, dtype, rows = tower.precision, tower.out_dtype, {}
     tower.out_dtype = torch.float32
-    for tower.precision in ("ieee", "bf16x6", "tf32"):
+    for tower.precision in ("ieee", "fp16x3", "bf16x6", "tf32", "fp16"):
         rows[tower.precision] = tower.encode(context, px)
     exact = deepcopy(tower).double()
     exact.precision, exact.out_dtype = "ieee", torch.float64

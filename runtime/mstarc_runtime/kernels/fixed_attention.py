@@ -167,7 +167,7 @@ class AttendCut:
             return cls(rows=rows, columns=64, parts=min(8, share), warps=4, stages=3)
         if share > 8:
             return cls(rows=rows, columns=64, parts=min(14, share), warps=4, stages=2)
-        return cls(rows=rows, columns=64, parts=share, warps=8, stages=2)
+        return cls(rows=rows, columns=32, parts=share, warps=4, stages=2)
 
 
 class FixedRowsAttention:

@@ -5,7 +5,7 @@ The policy was trained with a tower in float32, and what it does depends on the 
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +17,13 @@ from mstarc_runtime.layers.embedding import Embedding
 from mstarc_runtime.layers.linear import Linear
 from mstarc_runtime.models.pi05.sizes import vision_sizes
 
+if TYPE_CHECKING:
+    from mstarc_runtime.models.pi05.tower_passes import TowerPasses
+
 _EPS = 1e-6
-# What products of float32 are on a GPU: those, six of bfloat16 that say the same but for the last
-# bits, or some of fewer bits.
-_PRECISIONS = ("ieee", "bf16x6", "tf32")
+# What products of float32 are on a GPU: those, three of float16 or six of bfloat16 that say the
+# same but for the last bits, or some of fewer bits.
+_PRECISIONS = ("ieee", "fp16x3", "bf16x6", "tf32", "fp16")
 
 
 @contextmanager
@@ -40,20 +43,18 @@ class _Layer(nn.Module):
     def __init__(self, width: int, heads: int, inner: int, *, device: torch.device) -> None:
         super().__init__()
         kind: dict[str, Any] = {"dtype": torch.float32, "device": device}
-        self._heads = heads
+        self.heads = heads
         self.norm1 = nn.LayerNorm(width, eps=_EPS, **kind)
         self.qkv = Linear(width, 3 * width, bias=True, **kind)
         self.out = Linear(width, width, bias=True, **kind)
         self.norm2 = nn.LayerNorm(width, eps=_EPS, **kind)
         self.fc1 = Linear(width, inner, bias=True, **kind)
         self.fc2 = Linear(inner, width, bias=True, **kind)
-        # Weights in parts, made at the first call.
-        self._split: dict[Linear, Tensor] = {}
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, P, D] → [N, P, D]"""
         q, k, v = (
-            part.unflatten(-1, (self._heads, -1)).transpose(1, 2)
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for part in self.qkv(self.norm1(x)).chunk(3, dim=-1)
         )
         attended = functional.scaled_dot_product_attention(q, k, v)
@@ -61,43 +62,11 @@ class _Layer(nn.Module):
         inner = functional.gelu(self.fc1(self.norm2(x)), approximate="tanh")
         return x + self.fc2(inner)
 
-    def pass_rows(
-        self, x: Tensor, more: Tensor | None, images: int, precision: str
-    ) -> tuple[Tensor, Tensor]:
-        """Rows f32[R, D] and what comes to them, of such from the layer before; on a GPU."""
-        from mstarc_runtime.kernels import tower_rows
-
-        split = precision == "bf16x6"
-        x, rows = tower_rows.added_normed(x, more, *_of(self.norm1), eps=_EPS, split=split)
-        rows = tower_rows.attend(
-            self._times(self.qkv, rows), images=images, heads=self._heads, split=split
-        )
-        more = self._times(self.out, rows)
-        x, rows = tower_rows.added_normed(x, more, *_of(self.norm2), eps=_EPS, split=split)
-        rows = tower_rows.gelu(self._times(self.fc1, rows), split=split)
-        return x, self._times(self.fc2, rows)
-
-    def _times(self, matrix: Linear, rows: Tensor) -> Tensor:
-        """f32[R, N] of rows as a kernel has made them ready."""
-        if rows.dtype == torch.float32:
-            return matrix(rows)
-        from mstarc_runtime.kernels.tower_rows import split_matrix, split_product
-
-        split = self._split.get(matrix)
-        if split is None:
-            assert matrix.bias is not None
-            split = self._split[matrix] = split_matrix(matrix.weight, matrix.bias)
-        return split_product(rows, split)
-
-
-def _of(norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
-    return norm.weight, norm.bias
-
 
 class VisionTower(nn.Module):
     """The node. `config`: vision_config, or the public sizes without it; `float32_matmul`: what
-    products of float32 are on a GPU, `ieee`, `bf16x6` (faster, with errors of float32's size) or
-    `tf32` (of fewer bits)."""
+    products of float32 are on a GPU, `ieee`, `fp16x3` or `bf16x6` (faster, with errors of float32's
+    size), `tf32` or `fp16` (of 11 bits)."""
 
     def __init__(self, config: Mapping[str, Any], *, device: torch.device) -> None:
         super().__init__()
@@ -125,8 +94,11 @@ class VisionTower(nn.Module):
         self.out_dtype = torch.float32
         precision = config.get("float32_matmul", "ieee")
         if precision not in _PRECISIONS:
-            raise bad_config("float32_matmul", precision, "`ieee`, `bf16x6` or `tf32`")
+            raise bad_config(
+                "float32_matmul", precision, "`ieee`, `fp16x3`, `bf16x6`, `tf32` or `fp16`"
+            )
         self.precision = precision
+        self._passes: dict[str, TowerPasses] = {}
 
     by_shape = frozenset({"encode"})
 
@@ -150,20 +122,23 @@ class VisionTower(nn.Module):
         x = functional.linear(rows, self.patches.flatten(1), self.patch_bias) + self.places.weight
         with _products(tf32=self.precision == "tf32"):
             if x.device.type == "cuda" and self.precision != "ieee":
-                x = self._by_kernels(x)
+                seen = self._by_kernels()(x)
             else:
                 for layer in self.layers:
                     x = layer(x)
-            seen: Tensor = self.project(self.norm(x)).to(self.out_dtype)
-        return seen.view(*px.shape[:2], *seen.shape[1:]).flatten(1, 2)
+                seen = self.project(self.norm(x))
+        return seen.to(self.out_dtype).view(*px.shape[:2], *seen.shape[1:]).flatten(1, 2)
 
-    def _by_kernels(self, x: Tensor) -> Tensor:
-        """Rows f32[N, P, D] behind all layers."""
-        rows, more = x.flatten(0, 1), None
-        for layer in self.layers:
-            assert isinstance(layer, _Layer)
-            rows, more = layer.pass_rows(rows, more, len(x), self.precision)
-        return (rows if more is None else rows + more).view(x.shape)
+    def _by_kernels(self) -> "TowerPasses":
+        """What goes through all layers; made at the first call."""
+        made = self._passes.get(self.precision)
+        if made is None:
+            from mstarc_runtime.models.pi05.tower_passes import PARTS, TowerPasses
+
+            layers = [layer for layer in self.layers if isinstance(layer, _Layer)]
+            made = TowerPasses(layers, self.norm, self.project, parts=PARTS[self.precision])
+            self._passes[self.precision] = made
+        return made
 
 
 _TOWER = "vision_tower.vision_model"
