@@ -137,7 +137,11 @@ class ShardedEmbedding(nn.Module):
     def project(self, x: Tensor) -> Tensor:
         """Products of `x` [..., width] with every row of the whole table: [..., count]."""
         assert self._head is not None, "this table is not a head"
-        return self._shard.gather(self._head.multiply(x, self.weight, None), self._count)
+        return self.gathered(self._head.multiply(x, self.weight, None))
+
+    def gathered(self, part: Tensor) -> Tensor:
+        """The products with all rows, of this part's."""
+        return self._shard.gather(part, self._count)
 
     def pack(self, rows: int) -> None:
         if self._head is not None:

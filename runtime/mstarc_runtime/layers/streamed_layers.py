@@ -63,14 +63,15 @@ class StreamedPass:
 class StreamedLayers:
     """The layers of one model: kernels and buffers a bucket, attention a context, at first use.
 
-    `weights` gives the layers' weights and the norms of each one's heads, or None for a model that
-    the kernels do not serve; `head` is a matrix that the normed rows are multiplied with. Of a
-    `shard` all of these are its parts; logits are those of its part of `head`.
+    `weights` gives the layers' weights and the norms of each one's heads (None where these have
+    none), or None for a model that the kernels do not serve; `head` is a matrix that the normed
+    rows are multiplied with. Of a `shard` all of these are its parts; logits are those of its part
+    of `head`.
     """
 
     def __init__(
         self,
-        weights: "Callable[[], tuple[NormedWeights, Norms] | None]",
+        weights: "Callable[[], tuple[NormedWeights, Norms | None] | None]",
         rope: Rope,
         *,
         heads: int,

@@ -27,10 +27,12 @@ from mstarc_runtime.layers.parallel import (
 from mstarc_runtime.layers.rope import Rope, RopeSettings
 from mstarc_runtime.layers.rowwise import added_normed, row_norm
 from mstarc_runtime.layers.shard import WHOLE, Shard
+from mstarc_runtime.layers.streamed_layers import StreamedLayers
 from mstarc_runtime.layers.streamed_step import StreamedStep
 
 if TYPE_CHECKING:
     from mstarc_runtime.kernels.decode_stack import StackWeights
+    from mstarc_runtime.kernels.normed_stack import NormedWeights
 
 Turns = tuple[Tensor, Tensor]
 
@@ -147,10 +149,17 @@ class Decoder(nn.Module):
         else:
             self.head = HeadLinear(width, self.vocab_size, shard=shard, dtype=dtype, device=device)
         self._streamed = StreamedStep(self._stack_weights, self.rope, heads=heads)
-        self._kept: slice | None = None
-        self._is_whole = shard.count == 1 and not (
-            config.get("attention_bias", False) or config.get("mlp_bias", False)
+        self._streamed_part = StreamedLayers(
+            self._part_weights,
+            self.rope,
+            heads=shard.part(heads)[1] - shard.part(heads)[0],
+            head=self._head_weight,
+            shard=shard,
         )
+        self._kept: slice | None = None
+        is_plain = not (config.get("attention_bias", False) or config.get("mlp_bias", False))
+        self._is_whole = shard.count == 1 and is_plain
+        self._is_part = shard.group is not None and is_plain
 
     @classmethod
     def build(
@@ -180,7 +189,15 @@ class Decoder(nn.Module):
     def step_logits(self, ctx: KVContext, token: Tensor) -> Tensor:
         """[B, V] behind `token` i64[B], valid until the next step."""
         logits = self._streamed.logits(ctx, token)
-        return self._logits(ctx, token, None) if logits is None else logits
+        if logits is not None:
+            return logits
+        part = self._streamed_part.begin(ctx)
+        if part is None:
+            return self._logits(ctx, token, None)
+        part.take(self.embedding(token))
+        part.run()
+        head = self.embedding if self.head is None else self.head
+        return head.gathered(part.logits(self._head_weight()))
 
     def keep_rows(self, ids: range) -> bool:
         """Computes logits of these ids alone from now on; False for a part of a decoder, or where
@@ -220,6 +237,26 @@ class Decoder(nn.Module):
             head=self._head_weight(),
             eps=self.norm.eps,
         )
+
+    def _part_weights(self) -> "tuple[NormedWeights, None] | None":
+        """A part's weights for the kernels of a step; None for a whole decoder, or with biases."""
+        if not self._is_part:
+            return None
+        # Here, because the kernels' compiler comes with torch for GPUs only.
+        from mstarc_runtime.kernels.normed_stack import GatedWeights, NormedLayer, NormedWeights
+
+        blocks = [block for block in self.layers if isinstance(block, Block)]
+        layers = [
+            NormedLayer(
+                attention_norm=block.attention_norm.weight,
+                qkv=block.attention.qkv.weight,
+                out=block.attention.out.weight,
+                mlp_norm=block.mlp_norm.weight,
+                mlp=GatedWeights(gate_up=block.mlp.gate_up.weight, down=block.mlp.down.weight),
+            )
+            for block in blocks
+        ]
+        return NormedWeights(layers=layers, norm=self.norm.weight, eps=self.norm.eps), None
 
     def _logits(self, ctx: KVContext, ids: Tensor, rows: Tensor | None) -> Tensor:
         """[B, V] behind `rows` of `ids`, or behind each."""
