@@ -12,12 +12,14 @@ CLOSE = {"atol": 2e-2, "rtol": 2e-2} if torch.cuda.is_available() else {"atol": 
 INNER, COUNT = 32, 40
 
 
-def test_a_row_of_a_time_is_made_once() -> None:
+# As many as a block computes in several turns, too.
+@pytest.mark.parametrize("count", [COUNT, (1 << 14) + 24])
+def test_a_row_of_a_time_is_made_once(count: int) -> None:
     from mstarc_runtime.kernels.remembered import RememberedProduct
 
     torch.manual_seed(0)
-    weight = torch.randn(COUNT, INNER, device=DEVICE).to(DTYPE)
-    bias = torch.randn(COUNT, device=DEVICE).to(DTYPE)
+    weight = torch.randn(count, INNER, device=DEVICE).to(DTYPE)
+    bias = torch.randn(count, device=DEVICE).to(DTYPE)
     product = RememberedProduct(weight, bias)
     x = torch.randn(3, INNER, device=DEVICE).to(DTYPE)
     x[2] = x[0]
