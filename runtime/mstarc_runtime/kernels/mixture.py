@@ -16,6 +16,7 @@ from mstarc_runtime.kernels.experts import (
     leave_few,
     leave_one,
 )
+from mstarc_runtime.kernels.several_experts import enter_several, leave_several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +65,15 @@ class ExpertWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """How a kernel is cut: rows of weights a block, columns a pass, warps, passes under way."""
+    """How a kernel is cut: rows of weights a block, columns a pass, warps, passes under way.
+
+    `each`: two to four rows through `several_experts`; `leave` makes outputs of so many a block."""
 
     rows: int
     columns: int
     warps: int
     stages: int = 3
+    each: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +179,12 @@ class Mixture:
         if self.batch == 1:
             enter_one[grid](*given, s.ids, s.act, eps, **more)
             return
+        if cut.each:
+            enter_several[grid](
+                h.view(torch.int64), squares, squares.shape[0], w.gate_up.view(torch.int64),
+                shared.view(torch.int64), s.places, s.wanted, s.act, eps, **self._rows, **more,
+            )  # fmt: skip
+            return
         enter_few[grid](
             *given, s.places, s.wanted, s.act, eps, STAGES=cut.stages, **self._rows, **more
         )
@@ -191,6 +201,13 @@ class Mixture:
             leave_one[(self.tiles,)](
                 *given, s.ids, s.shares, *made, CHOSEN=w.chosen, SLOTS=slots, **more
             )
+            return
+        if cut.each:
+            slots = triton.next_power_of_2(w.chosen + w.pieces)
+            leave_several[(self.batch // cut.each, self.tiles)](
+                *(one.view(torch.int64) for one in given), s.ids, s.shares, *made, B=self.batch,
+                EACH=cut.each, CHOSEN=w.chosen, SLOTS=slots, **more,
+            )  # fmt: skip
             return
         leave_few[(self.tiles, s.most)](
             *given, s.places, s.wanted, s.shares, s.made, s.left, *made,

@@ -10,6 +10,7 @@ squares; the factor goes onto the product, which is the same number.
     logits       f32[B, N]
 
 One row: each block takes a few rows of the weights, whole, and adds in the order of the columns.
+Two to four rows, where their shape says so: likewise (see `several_rows`).
 More rows: the tensor cores, columns split over blocks; the block that comes last adds the parts in
 their order. So a row's numbers depend on the bucket, never on its neighbours or on timing.
 
@@ -24,6 +25,7 @@ import triton.language as tl
 from torch import Tensor
 
 from mstarc_runtime.kernels.dependent import allow_next, ask_for, wait_for_previous
+from mstarc_runtime.kernels.several_rows import several_rows
 
 PROJECT = tl.constexpr(0)
 GATE = tl.constexpr(1)
@@ -231,13 +233,18 @@ def few_rows(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """How a product is cut. `rows` of the weights a block, `columns` a pass, `split` blocks along
-    the columns (more than one row only), `stages` passes under way, `warps` of a block."""
+    the columns (more than one row only), `stages` passes under way, `warps` of a block.
+
+    With `held` passes in registers it is two to four rows through `several_rows`, which asks for
+    `asked` more columns before it waits."""
 
     rows: int
     columns: int
     warps: int
     split: int = 1
     stages: int = 4
+    held: int = 0
+    asked: int = 0
 
 
 class Product:
@@ -260,7 +267,10 @@ class Product:
         self.count = weight.shape[0] // (2 if kind == GATE else 1)
         self.inner = weight.shape[1]
         self.tiles = triton.cdiv(self.count, shape.rows)
-        assert self.inner % (shape.split * shape.columns) == 0, (self.inner, shape)
+        assert self.inner % (shape.split * shape.columns * max(1, shape.held)) == 0, (
+            self.inner,
+            shape,
+        )
         self.width = max(16, triton.next_power_of_2(batch))
         blocks = self.tiles * shape.split * (2 if kind == GATE else 1)
         most = min(_ASKED_BYTES, _ASKED_IN_ALL // blocks) // (2 * shape.rows * shape.columns)
@@ -311,6 +321,22 @@ class Product:
         )
         if self.batch == 1:
             one_row[(self.tiles,)](*tensors, self.count, eps, **constants)
+            return
+        if shape.held:
+            several_rows[(self.tiles,)](
+                h.view(torch.int64),
+                given,
+                parts,
+                self.weight.view(torch.int64),
+                *tensors[4:],
+                self.count,
+                eps,
+                B=self.batch,
+                HELD=shape.held,
+                ASKED=min(shape.asked, self.inner - shape.held * shape.columns),
+                EARLY=parts > 128 * shape.warps,
+                **constants,
+            )
             return
         few_rows[(self.tiles, shape.split)](
             *tensors,

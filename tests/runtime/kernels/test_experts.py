@@ -1,6 +1,7 @@
 """A few rows through the experts that they chose, by our kernels: near plain torch, and a row's
 numbers depend on its bucket alone."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,6 +97,33 @@ def test_rows_are_those_of_plain_torch(batch: int, pieces: int) -> None:
     assert (added - wanted).norm() / wanted.norm() < 2e-2
     assert torch.allclose(squares, (x + added).square().sum(-1), rtol=1e-4)
     assert torch.allclose(h.float(), (x + added) * 0.5, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize(("batch", "each"), [(2, 1), (3, 3), (4, 1), (4, 4)])
+@pytest.mark.parametrize("pieces", [0, 2])
+def test_experts_of_several_rows(batch: int, each: int, pieces: int) -> None:
+    from mstarc_runtime.kernels.mixture import Cut, Mixture, cuts_of
+
+    weights = weights_of(width=256, inner=192, experts=16, chosen=3, pieces=pieces)
+    generator = torch.Generator(DEVICE).manual_seed(batch)
+    x = torch.randn(batch, 256, generator=generator, device=DEVICE)
+    gain = (1 + 0.1 * torch.randn(256, generator=generator, device=DEVICE)).bfloat16()
+    wanted = plain(weights, x, gain)
+    cuts = replace(
+        cuts_of(weights, batch=batch),
+        enter=Cut(rows=2, columns=128, warps=2, each=1),
+        leave=Cut(rows=4, columns=64, warps=4, each=each),
+    )
+    mixture = Mixture(weights, batch=batch, chained=DEVICE.type == "cuda", cuts=cuts)
+    added, h, squares = through_kernels(weights, x, gain, mixture)
+    assert (added - wanted).norm() / wanted.norm() < 2e-2
+    assert torch.allclose(squares, (x + added).square().sum(-1), rtol=1e-4)
+    assert torch.allclose(h.float(), (x + added) * 0.5, rtol=1e-2, atol=1e-2)
+    # A row's numbers are the same whoever is beside it.
+    alone = torch.zeros_like(x)
+    alone[0] = x[1]
+    apart, _, _ = through_kernels(weights, alone, gain, mixture)
+    assert torch.equal(apart[0], added[1])
 
 
 def test_a_row_depends_on_its_bucket_only() -> None:

@@ -1,0 +1,152 @@
+"""The experts of two to four rows: a mixture's second and third kernel without the tensor cores.
+
+Of so few rows hardly two want the same expert, so there is nothing for a matrix unit to share. As
+in `experts`' kernels for one row, weights are taken whole into registers:
+
+    enter     a block holds some rows of an expert, read once, for each row that chose it
+    leave     a block makes some outputs of rows: all that a row chose, added in its order
+
+So nothing meets in memory behind `enter`, and a row's numbers are the same whoever is beside it.
+What comes in and goes out is in `experts`' text; numbers travel by fours as in `several_rows`.
+"""
+
+import triton
+import triton.language as tl
+
+from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
+from mstarc_runtime.kernels.several_rows import four
+
+
+@triton.jit
+def enter_several(
+    h,
+    squares,
+    parts,
+    gate_up,
+    shared,
+    places,
+    wanted,
+    act,
+    eps,
+    B: tl.constexpr,
+    WIDTH: tl.constexpr,
+    W: tl.constexpr,
+    INNER: tl.constexpr,
+    EXPERTS: tl.constexpr,
+    SLOTS: tl.constexpr,
+    PIECES: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    PARTS: tl.constexpr,
+    CHAINED: tl.constexpr,
+):
+    """`act` [B, SLOTS, INNER]; `h`, `gate_up` and `shared` by fours."""
+    tile = tl.program_id(0)
+    number = tl.program_id(1)
+    FOURTH: tl.constexpr = W // 4
+    PASS: tl.constexpr = COLUMNS // 4
+    # Gate and up of an output stand side by side.
+    both = tl.arange(0, 2 * ROWS)
+    columns = tl.arange(0, PASS)[None, :]
+    batch = tl.arange(0, 4)
+    allow_next(CHAINED)
+    wait_for_previous(CHAINED)
+    count = tl.load(wanted)
+    # Behind the last one stands what was wanted earlier, if anything.
+    expert = tl.load(wanted + 1 + number)
+    if number < count:
+        matrix = gate_up + expert.to(tl.int64) * (2 * INNER * FOURTH)
+        apart = expert * 0 + INNER
+        if PIECES > 0:  # noqa: SIM102 - the one is known when this is compiled
+            if expert >= EXPERTS:
+                matrix = shared + (expert - EXPERTS).to(tl.int64) * (INNER * FOURTH)
+                apart = expert * 0 + PIECES * INNER
+        own = tile * ROWS + both // 2 + (both % 2) * apart
+        at = matrix + own[:, None] * FOURTH + columns
+        held = ()
+        for first in tl.static_range(0, FOURTH, PASS):
+            ones = tl.load(at + first, eviction_policy="evict_first")
+            held += (ones,)  # type: ignore[assignment]  # it grows while this is unrolled
+        part = tl.arange(0, PARTS)
+        squared = tl.load(
+            squares + part[:, None] * B + batch[None, :],
+            mask=(part < parts)[:, None] & (batch < B)[None, :],
+            other=0.0,
+        )
+        factors = tl.rsqrt(tl.sum(squared, axis=0) / W + eps)
+        for row in tl.static_range(B):
+            place = tl.load(places + expert * WIDTH + row)
+            if place >= 0:
+                sums = tl.zeros(at.shape, dtype=tl.float32)
+                for turn in tl.static_range(FOURTH // PASS):
+                    x0, x1, x2, x3 = four(tl.load(h + row * FOURTH + turn * PASS + columns))
+                    w0, w1, w2, w3 = four(held[turn])
+                    sums = sums + w0 * x0 + w1 * x1 + w2 * x2 + w3 * x3
+                factor = tl.sum(tl.where(batch == row, factors, 0.0), axis=0)
+                gates, ups = tl.split(tl.reshape(tl.sum(sums, axis=1) * factor, (ROWS, 2)))
+                made = gates / (1.0 + tl.exp(-gates)) * ups
+                to = act + (row * SLOTS + place) * INNER + tile * ROWS + tl.arange(0, ROWS)
+                tl.store(to, made.to(act.dtype.element_ty))
+
+
+@triton.jit
+def leave_several(
+    act,
+    down,
+    shared,
+    ids,
+    shares,
+    residual,
+    gain,
+    h,
+    squares_out,
+    B: tl.constexpr,
+    EACH: tl.constexpr,
+    W: tl.constexpr,
+    INNER: tl.constexpr,
+    EXPERTS: tl.constexpr,
+    CHOSEN: tl.constexpr,
+    PIECES: tl.constexpr,
+    SLOTS: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    CHAINED: tl.constexpr,
+):
+    """A block makes `ROWS` outputs of `EACH` rows; `act`, `down` and `shared` by fours."""
+    tile = tl.program_id(1)
+    FOURTH: tl.constexpr = INNER // 4
+    PASS: tl.constexpr = COLUMNS // 4
+    TAKEN: tl.constexpr = CHOSEN + PIECES
+    rows = tile * ROWS + tl.arange(0, ROWS)
+    columns = tl.arange(0, PASS)[None, None, :]
+    slot = tl.arange(0, SLOTS)
+    is_slot = slot < TAKEN
+    allow_next(CHAINED)
+    gains = tl.load(gain + rows).to(tl.float32)
+    wait_for_previous(CHAINED)
+    for number in tl.static_range(EACH):
+        row = tl.program_id(0) * EACH + number
+        expert = tl.load(ids + row * TAKEN + slot, mask=is_slot, other=0).to(tl.int64)
+        share = tl.load(shares + row * TAKEN + slot, mask=is_slot, other=0.0)
+        before = tl.load(residual + row * W + rows)
+        # All that a row has chosen side by side: [SLOTS, ROWS, PASS].
+        at = down + expert[:, None] * (W * FOURTH) + rows[None, :] * FOURTH
+        if PIECES > 0:
+            piece = shared + (expert[:, None] - EXPERTS) * FOURTH + rows[None, :] * PIECES * FOURTH
+            at = tl.where((expert >= EXPERTS)[:, None], piece, at)
+        x_at = act + (row * TAKEN + slot)[:, None, None] * FOURTH + columns
+        sums = tl.zeros((SLOTS, ROWS, PASS), dtype=tl.float32)
+        for first in tl.static_range(0, FOURTH, PASS):
+            a = tl.load(
+                at[:, :, None] + (first + columns), mask=is_slot[:, None, None], other=0,
+                eviction_policy="evict_first",
+            )  # fmt: skip
+            x = tl.load(x_at + first, mask=is_slot[:, None, None], other=0)
+            w0, w1, w2, w3 = four(a)
+            x0, x1, x2, x3 = four(x)
+            sums = sums + w0 * x0 + w1 * x1 + w2 * x2 + w3 * x3
+        product = tl.sum(tl.sum(sums, axis=2) * share[:, None], axis=0) + before
+        to = row * W + rows
+        tl.store(residual + to, product)
+        tl.store(h + to, (product * gains).to(h.dtype.element_ty))
+        tl.store(squares_out + tile * B + row, tl.sum(product * product, axis=0))
