@@ -123,20 +123,43 @@ def _emit_misfit(
         return _via_misfit(flow, output.via, found)
     if not isinstance(found, TensorType):
         return Misfit("MS0302", f"this is `{found}`")
-    rank = len(found.dims)
     match wanted.kind:
         case "text":
             return Misfit("MS0306", f"`{found}` is no text")
         case "audio":
             if found.dtype not in ("f32", "f16", "bf16"):
                 return Misfit("MS0303", f"`{found}`: samples are numbers in -1 .. 1, such as f32")
-            return None if rank == 1 else Misfit("MS0304", f"`{found}`: samples have one dim")
+            return (
+                None
+                if len(found.dims) == 1
+                else Misfit("MS0304", f"`{found}`: samples have one dim")
+            )
         case "image":
-            return None if rank == 3 else Misfit("MS0304", f"`{found}`: a picture has three dims")
+            return _pixel_misfit(found, "a picture", "u8[3, H, W]")
         case "video":
-            return None if rank == 4 else Misfit("MS0304", f"`{found}`: a video has four dims")
+            return _pixel_misfit(found, "a video", "u8[3, F, H, W]")
         case "action" | "tensor":
             return None
+
+
+MOST_PIXELS = 65_535
+"""Of a side: no format of pictures holds more."""
+
+
+def _pixel_misfit(found: TensorType, what: str, form: str) -> Misfit | None:
+    """Why a tensor holds no pixels. Sizes that only a request or the run knows may be right."""
+    if len(found.dims) != form.count(",") + 1:
+        return Misfit("MS0304", f"`{found}`: {what} is `{form}`")
+    if found.dtype != "u8":
+        return Misfit("MS0303", f"`{found}`: pixels are 0 .. 255, so {what} is `{form}`")
+    colours, *sides = found.dims
+    origins = {variable.origin for variable in colours.variables()}
+    if colours.value != 3 and not origins & {"unknown", "free"}:
+        return Misfit("MS0305", f"`{found}`: colours come first, and are 3: {what} is `{form}`")
+    for side in sides:
+        if side.value is not None and side.value > MOST_PIXELS:
+            return Misfit("MS0305", f"`{found}`: a side has {MOST_PIXELS} pixels at most")
+    return None
 
 
 def via_problem(node: NodeInfo, op: OpInfo) -> str | None:
