@@ -87,6 +87,13 @@ class Mover:
         if self._waiting or not self._take_in(parcel, slot):
             self._waiting.append((slot, parcel))
 
+    def waiting_for(self, node: str) -> Iterator[int]:
+        """The slots whose machines wait to bring contexts of a node."""
+        for slot, parcel in self._waiting:
+            assert isinstance(parcel.message, Moved)
+            if any(one.node == node for one in parcel.message.contexts):
+                yield slot
+
     def pages_freed(self) -> None:
         """Rows and machines that wait for pages may try again."""
         self._worker.scheduler.feed()

@@ -151,8 +151,10 @@ class Preempter:
                 yield slot
 
     def _waiting(self, engine: KVEngine) -> Iterator[int]:
-        """The slots that wait for pages: for more than they have, or for what is away. What is away
-        may also be needed later, or not at all: then nobody waits."""
+        """The slots that wait for pages: for more than they have, for what is away, or to come here
+        from another rank. What is away may also be needed later, or not at all: then nobody waits.
+        """
+        yield from self._worker.mover.waiting_for(engine.name)
         for station in self._worker.scheduler.stations:
             if engine.name in station.nodes:
                 yield from station.starved
