@@ -15,8 +15,8 @@ if __name__ == "__main__":
         from mstarc_runtime.rank_process import main
 
     status = main(sys.argv[1:])
-    if status:
-        # What is said is said. A device that waits for another rank would keep Python from ending.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+    # What is said is said. A device that waits for another rank would keep Python from ending, and
+    # groups are ended with the process (`transport.collectives`).
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
