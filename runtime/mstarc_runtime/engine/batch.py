@@ -85,6 +85,8 @@ class StepBatch(ReadBack):
         self.padding_slot = padding_slot
         self._masks: list[Tensor] = []
         self._columns: dict[int, int] = {}
+        # What a run has read of tables, by the table and the index, which is kept with it.
+        self.entries: dict[tuple[str, int], tuple[Tensor, Tensor]] = {}
         self._pattern = self._no_masks()
         self._indices: dict[tuple[str, int], Tensor] = {}
         self._passes = {
@@ -201,6 +203,7 @@ class StepBatch(ReadBack):
         self.lend()
         self._masks.clear()
         self._columns.clear()
+        self.entries.clear()
         self._pattern = self._no_masks()
         self.packed_lengths = None
         self.tests_loop = False
@@ -319,6 +322,7 @@ class StepBatch(ReadBack):
     def next_pass(self) -> None:
         """On the device: every loop that the step asks about is in its next pass, which pulls the
         next items."""
+        self.entries.clear()
         for numbers in self._passes.values():
             numbers.add_(1)
         for stream in sorted(self._asked_pulls):

@@ -69,7 +69,11 @@ class Table:
 
     def at(self, batch: StepBatch, index: Tensor | int) -> Tensor:
         """Each row's entry at `index`, one for all rows or i64[B]: [B]."""
-        rows = self._rows.index_select(0, batch.device_slots)
         if isinstance(index, int):
-            return rows[:, index]
-        return rows.gather(1, index[:, None])[:, 0]
+            return self._rows[:, index].index_select(0, batch.device_slots)
+        # Several calls of a body ask for the same: once is enough, and is one mask to all.
+        known = batch.entries.get((self.name, id(index)))
+        if known is None:
+            known = (index, self._rows[batch.device_slots, index])
+            batch.entries[(self.name, id(index))] = known
+        return known[1]

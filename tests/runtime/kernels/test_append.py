@@ -1,0 +1,48 @@
+"""The kernel that appends items to streams leaves what a ring's single operations leave."""
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.gpu
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+CAPACITY, SLOTS = 5, 6
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.bool, torch.int64])
+@pytest.mark.parametrize(("count", "item"), [(1, ()), (3, (4,)), (2, (2, 3)), (1, (2500,))])
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_it_leaves_what_single_operations_leave(
+    dtype: torch.dtype, count: int, item: tuple[int, ...], is_asked: bool
+) -> None:
+    from mstarc_runtime.kernels.append import append
+
+    generator = torch.Generator(DEVICE).manual_seed(count)
+    slots = torch.tensor([4, 0, 2], device=DEVICE)
+    where = torch.tensor([True, False, True], device=DEVICE) if is_asked else None
+    storage = torch.zeros((SLOTS, CAPACITY, *item), dtype=dtype, device=DEVICE)
+    heads = torch.tensor([3, 0, 4, 0, 11, 0], device=DEVICE)
+    wanted, wanted_heads = storage.clone(), heads.clone()
+    for _ in range(3):
+        drawn = torch.randint(0, 2, (3, count, *item), generator=generator, device=DEVICE)
+        items = drawn.to(dtype)
+        append(items, slots=slots, heads=heads, storage=storage, where=where)
+        own = wanted_heads[slots]
+        at = (own[:, None] + torch.arange(count, device=DEVICE)) % CAPACITY
+        wanted[slots[:, None], at] = items
+        wanted_heads[slots] = own + count * (1 if where is None else where.long())
+        assert torch.equal(storage, wanted)
+        assert torch.equal(heads, wanted_heads)
+
+
+def test_one_constant_of_all_rows_is_no_copy_of_it() -> None:
+    from mstarc_runtime.kernels.append import append
+
+    constant = torch.tensor([7, -1, 3], device=DEVICE)
+    storage = torch.zeros((SLOTS, CAPACITY, 3), dtype=torch.int64, device=DEVICE)
+    heads = torch.zeros(SLOTS, dtype=torch.int64, device=DEVICE)
+    slots = torch.tensor([1, 5], device=DEVICE)
+    items = constant.expand(2, 3).unsqueeze(1)
+    append(items, slots=slots, heads=heads, storage=storage, where=None)
+    assert torch.equal(storage[slots, 0], constant.expand(2, 3))
+    assert heads.tolist() == [0, 1, 0, 0, 0, 1]
