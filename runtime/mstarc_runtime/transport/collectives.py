@@ -82,15 +82,13 @@ class ProcessGroup:
 
     def broadcast(self, value: Tensor) -> Tensor:
         """The first member's value, into `value` of the others."""
+        assert value.is_contiguous(), "it is written where it is"
         inboxes = self.inboxes(_words(value))
-        if inboxes is not None and value.is_contiguous():
+        if inboxes is not None:
             from mstarc_runtime.kernels.joined_rows import FIRST, exchange
 
             return exchange(value, inboxes, FIRST)
-        options = dist.BroadcastOptions()
-        options.rootRank, options.rootTensor = 0, 0
-        self._group.broadcast([value], options).wait()
-        return value
+        return self._told(value)
 
     def gather(self, value: Tensor) -> list[Tensor]:
         value = value.contiguous()
@@ -103,9 +101,17 @@ class ProcessGroup:
         self._group.allgather([made], [value]).wait()
         return made
 
+    def _told(self, value: Tensor) -> Tensor:
+        options = dist.BroadcastOptions()
+        options.rootRank, options.rootTensor = 0, 0
+        self._group.broadcast([value], options).wait()
+        return value
+
     def _meet(
         self, store: Any, name: str, index: int, device: torch.device, is_direct: bool
     ) -> None:
+        # A graph holds calls of NCCL, which are not to be its first.
+        self._told(torch.zeros(1, device=device))
         found: Inboxes | str = "`--streams host`"
         if is_direct:
             inbox = DeviceInbox(device)
