@@ -104,6 +104,7 @@ _ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry("MS0330", "impossible-comparison", "error", "types"),
     CatalogEntry("MS0331", "setting-out-of-range", "error", "types"),
     CatalogEntry("MS0332", "table-without-largest-length", "error", "types"),
+    CatalogEntry("MS0333", "divisor-may-be-zero", "error", "types"),
     CatalogEntry("MS0401", "incomplete-chunk-policy", "error", "streams"),
     CatalogEntry("MS0402", "chunk-policy-out-of-range", "error", "streams"),
     CatalogEntry("MS0403", "chunk-that-never-ends", "error", "streams"),

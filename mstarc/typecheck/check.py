@@ -5,6 +5,7 @@ from mstarc.names import Resolved
 from mstarc.typecheck.cache_rows import check_cache_rows
 from mstarc.typecheck.constants import Sizes, config_values, variant_of
 from mstarc.typecheck.contexts import check_contexts
+from mstarc.typecheck.divisors import check_divisors
 from mstarc.typecheck.ends import check_ends
 from mstarc.typecheck.leftovers import report_unused
 from mstarc.typecheck.links import find_links
@@ -44,6 +45,7 @@ def check(
     ways = check_machines(state)
     check_contexts(state)
     check_ends(state)
+    check_divisors(state)
     check_cache_rows(state)
     if before is None and not links.recursive and not has_unknown_names(sink):
         # These follow runs of walks to their ends, which a circle does not have. With a name that
