@@ -1,8 +1,8 @@
 """Between which numbers an expression of the host stays, whatever a request says.
 
 Rather too wide than too narrow: names count each for itself, so `n - n` is more than 0; but an
-index over how many there are, such as `i / (steps - 1)`, is in 0 .. 1. What is inside of bounds that
-hold nothing bad needs no search for a witness.
+index over how many there are, such as `i / (steps - 1)`, is in 0 .. 1. What is inside of bounds
+that hold nothing bad needs no search for a witness.
 """
 
 from collections.abc import Callable
