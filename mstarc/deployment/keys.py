@@ -39,6 +39,10 @@ KV_CACHE: Mapping[str, str] = MappingProxyType(
         "flashinfer_backend": "decides nothing here: the runtime picks the kernels",
     }
 )
+PAGE_SIZES = tuple(1 << power for power in range(10))
+"""Rows of a page: whole pages make up the 512 rows in which prompts that many share are read once,
+and these are the sizes that the attention kernels are built and tested for."""
+PAGE_LABEL = f"a power of two up to {PAGE_SIZES[-1]} is wanted"
 RESOURCES: Mapping[str, str] = MappingProxyType({"kv_cache": TOP["kv_cache"]})
 BACKENDS = ("auto", "fa2", "fa3", "cudnn", "cutlass", "trtllm-gen")
 
@@ -46,6 +50,16 @@ _MODEL_KEY = re.compile(r"^model[ \t]*:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
 _MODEL_LINE = re.compile(
     r"^[ \t]*(?:model[ \t]+([A-Za-z_]\w*)|variant[ \t]+\"([^\"\n]*)\")", re.MULTILINE
 )
+
+
+def page_size_remedy(rows: int) -> str | None:
+    """What to write instead of a page of so many rows; None for one that there is."""
+    if rows in PAGE_SIZES:
+        return None
+    near = min(PAGE_SIZES, key=lambda size: (abs(size - rows), size))
+    return f"write `{near}`, which is nearest"
+
+
 _TOP_KEY = re.compile(r"^([A-Za-z_]\w*)[ \t]*:", re.MULTILINE)
 
 FileKind = Literal["deployment", "sizes", "requests", "profile", "device kinds"]

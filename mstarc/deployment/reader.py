@@ -6,7 +6,15 @@ from typing import Any, TypeVar
 
 from mstarc.deployment.catalog import CATALOG, DeviceKind, Devices, parse_devices
 from mstarc.deployment.idle import report_idle
-from mstarc.deployment.keys import BACKENDS, GROUP, KV_CACHE, RESOURCES, TOP
+from mstarc.deployment.keys import (
+    BACKENDS,
+    GROUP,
+    KV_CACHE,
+    PAGE_LABEL,
+    RESOURCES,
+    TOP,
+    page_size_remedy,
+)
 from mstarc.deployment.model import Deployment, Group, Kwarg, Named, Number
 from mstarc.deployment.nodes import read_root
 from mstarc.deployment.sizes import ConfigValue
@@ -291,8 +299,12 @@ class _Reader:
                     self.idle(name, key, setting)
                     continue
                 least = 0 if name == "cpu_offload_pages" else 1
-                if (number := self.number(setting, least)) is not None:
-                    found[name] = number
+                if (number := self.number(setting, least)) is None:
+                    continue
+                found[name] = number
+                if name == "page_size" and (remedy := page_size_remedy(number.value)):
+                    message = f"the kernels are built for no pages of {number.value} rows"
+                    self.error("MS0605", number.span, message, PAGE_LABEL, remedy)
         return found
 
     def idle(self, name: str, key: Any, setting: Any) -> None:

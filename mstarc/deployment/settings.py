@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
+from mstarc.deployment.keys import PAGE_LABEL, page_size_remedy
 from mstarc.deployment.model import Deployment, Kwarg, Named, Number
 from mstarc.deployment.sizes import ConfigScalar, ConfigValue
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Label, did_you_mean
@@ -189,6 +190,14 @@ def settled(
             message = f"expected a whole number of at least {setting.least}, found `{entry.value}`"
             primary = Label(span=entry.span, text=f"for `{setting.key}`")
             sink.report(Diagnostic(code="MS0605", message=message, primary=primary))
+            continue
+        remedy = page_size_remedy(int(digits)) if setting.field == "page_tokens" else None
+        if remedy is not None:
+            message = f"the kernels are built for no pages of {int(digits)} rows"
+            primary = Label(span=entry.span, text=PAGE_LABEL)
+            sink.report(
+                Diagnostic(code="MS0605", message=message, primary=primary, helps=(remedy,))
+            )
             continue
         numbers[setting.field] = Number(value=int(digits), span=entry.span)
     return replace(

@@ -78,6 +78,8 @@ def test_values_keep_their_place() -> None:
         (f"{GOOD}model_kwargs: {{a: {{b: 1}}}}", "MS0605"),
         (f"{GOOD}kv_cache: {{cpu_offload_pages: -1}}", "MS0605"),
         (f"{GOOD}kv_cache: {{flashinfer_backend: fa4}}", "MS0605"),
+        (f"{GOOD}kv_cache: {{page_size: 13}}", "MS0605"),
+        (f"{GOOD}resources: {{kv_cache: {{page_size: 1024}}}}", "MS0605"),
         (
             "model: m\nkv_cache: {page_size: 0}\nnode_groups: [{node_names: [a], ranks: [0]}]",
             "MS0605",

@@ -251,3 +251,13 @@ def test_a_number_has_a_least_value_of_its_own(
     assert compiled("--set", "stretch=0") == 0
     assert compiled("--set", "max_concurrent_requests=0") != 0
     assert "expected a whole number of at least 1, found `0`" in capsys.readouterr().out
+
+
+def test_a_page_has_a_power_of_two_of_rows(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert compiled("--set", "page_size=64") == 0
+    assert compiled("--set", "page_size=13") != 0
+    shown = capsys.readouterr().out
+    assert "the kernels are built for no pages of 13 rows" in shown
+    assert "a power of two up to 512" in shown
