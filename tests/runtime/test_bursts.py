@@ -5,6 +5,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis.strategies import integers
 
 from tests.runtime import test_copies, test_spreads, test_travel
 from tests.runtime.rig import Collected, Rig
@@ -106,4 +108,41 @@ def test_a_burst_of_which_half_is_cancelled_leaves_nothing(layout: str) -> None:
         rig.conductor.cancel(number)
     Watch(rig, 10, seed=3).run()
     assert all(one.is_over and one.failure is None for _, one in made)
+    rig.check_clean()
+
+
+def _few_pages(seed: int) -> tuple[Rig, list[Collected], Random]:
+    """Requests whose contexts travel between ranks with pages for two or three of them."""
+    random = Random(seed)
+    slots = random.randint(2, 12)
+    pages = (random.choice([160, 12, 20, 8]), random.choice([8, 9, 10, 11, 12, 13, 16]), 64)
+    where = random.choice([(0, 1, 0), (0, 0, 0), (0, 1, 2)])
+    mark = random.choice([1, 2, 10, 1000])
+    rig = test_travel.make_rig(*where, pages=pages, slots=slots, high_water_mark=mark)
+    made = []
+    for index in range(random.randint(slots, 3 * slots)):
+        turns, passes = random.randint(1, 2), 1 + random.randint(0, 4)
+        options = {"turns": turns, "passes": passes, "length": 2 + random.randint(0, 7)}
+        made.append(rig.submit(seed=index, **options)[1])
+    return rig, made, random
+
+
+# In these, what one rank's turn took from a request its next turn gave back, for ever.
+@example(seed=1000171)
+@example(seed=1000256)
+@example(seed=1000373)
+@example(seed=1000442)
+@example(seed=1000444)
+@settings(max_examples=8, deadline=None)
+@given(seed=integers(0, 10**6))
+def test_requests_that_take_pages_from_one_another_end(seed: int) -> None:
+    rig, made, random = _few_pages(seed)
+    parts: list[Any] = [*rig.workers, rig.conductor]
+    for _ in range(8_000):
+        for part in random.sample(parts, random.randint(1, len(parts))):
+            part.turn()
+        if not rig.conductor.pending:
+            break
+    assert not rig.conductor.pending, rig.snapshot()
+    assert all(one.events[-1] == "finished" for one in made)
     rig.check_clean()
