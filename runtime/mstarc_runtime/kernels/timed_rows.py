@@ -6,10 +6,11 @@ is the row's own, 1 / rms, goes onto the product, which is the same number; `squ
 parts of the rows' sums of squares. What a norm moves rows by passes the same product as rows of its
 own: row R + b of `h` is that of request b. So M is at least R + B, a power of two.
 
-    begin_rows       rows [R, W] -> h, squares
+    into_rows        rows f32[R, A] -> rows [R, W] of them, h, squares
     project_heads    h -> turned queries [R, Hq, D], and keys and values in the cache's pages
     gate_rows        h -> gelu(first) * second, [M, I]
     residual_rows    rows += gate * (a @ weight); h, squares of the norm behind them
+    back_rows        h -> f32[R, A]
 
 What plain torch keeps is rounded as there. A kernel starts while the one before it ends (see
 `dependent`). Weights are read once; a block takes all rows.
@@ -61,24 +62,34 @@ def _normed(
 
 
 @triton.jit
-def begin_rows(
-    x, scale, shift, h, squares, given_stride, width,
-    R: tl.constexpr, EACH: tl.constexpr, BLOCK: tl.constexpr, CHAINED: tl.constexpr,
+def into_rows(
+    given, weight, bias, x, scale, shift, h, squares, given_stride, N,
+    R: tl.constexpr, B: tl.constexpr, EACH: tl.constexpr, K: tl.constexpr, M: tl.constexpr,
+    ROWS: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
-    row = tl.program_id(0)
-    at = tl.arange(0, BLOCK)
-    there = at < width
+    """A block: some rows of `weight` [N, K], of few columns."""
+    unit = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    row = tl.arange(0, M)
+    column = tl.arange(0, K)
+    there = (row < R)[:, None]
     allow_next(CHAINED)
+    w = tl.load(weight + unit[None, :] * K + column[:, None])
+    more = tl.load(bias + unit).to(tl.float32)
     wait_for_previous(CHAINED)
-    if row < R:
-        value = tl.load(x + row * width + at, mask=there, other=0.0).to(tl.float32)
-        by = tl.load(scale + row // EACH * given_stride + at, mask=there, other=0.0)
-        made = value * (1.0 + by.to(tl.float32))
-        tl.store(h + row * width + at, made.to(h.dtype.element_ty), mask=there)
-        tl.store(squares + row, tl.sum(value * value, axis=0))
-    else:
-        moves = tl.load(shift + (row - R) * given_stride + at, mask=there, other=0.0)
-        tl.store(h + row * width + at, moves, mask=there)
+    numbers = tl.load(given + row[:, None] * K + column[None, :], mask=there, other=0.0)
+    request = tl.where(row < R, row // EACH, tl.minimum(tl.maximum(row - R, 0), B - 1))
+    at_time = request[:, None] * given_stride + unit[None, :]
+    scales = tl.load(scale + at_time).to(tl.float32)
+    moves = tl.load(shift + at_time)
+    kind = x.dtype.element_ty
+    made = (tl.dot(numbers.to(kind), w) + more[None, :]).to(kind)
+    at = row[:, None] * N + unit[None, :]
+    tl.store(x + at, made, mask=there)
+    wide = made.to(tl.float32)
+    before_norm = tl.where(there, (wide * (1.0 + scales)).to(kind), moves.to(kind))
+    tl.store(h + at, before_norm, mask=(row < R + B)[:, None])
+    own_squares = tl.sum(tl.where(there, wide * wide, 0.0), axis=1)
+    tl.store(squares + tl.program_id(0) * M + row, own_squares, mask=row < R)
 
 
 @triton.jit
@@ -238,3 +249,29 @@ def residual_rows(
         tl.store(h + at, made, mask=(row < R + B)[:, None])
         own_squares = tl.sum(tl.where(there, wide * wide, 0.0), axis=1)
         tl.store(squares + tile * M + row, own_squares, mask=row < R)
+
+
+@triton.jit
+def back_rows(
+    h, squares, weight, bias, out, parts, N, eps,
+    R: tl.constexpr, B: tl.constexpr, EACH: tl.constexpr, K: tl.constexpr, M: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, STAGES: tl.constexpr, PARTS: tl.constexpr,
+    CHAINED: tl.constexpr,
+):  # fmt: skip
+    """A block: some rows of `weight` [N, K]."""
+    unit = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    row = tl.arange(0, M)
+    column = tl.arange(0, COLUMNS)
+    x_at = h + row[:, None] * K + column[None, :]
+    w_at = weight + unit[None, :] * K + column[:, None]
+    product = tl.zeros((M, ROWS), dtype=tl.float32)
+    allow_next(CHAINED)
+    _expect(weight, unit, 0, K, K, CHAINED)
+    wait_for_previous(CHAINED)
+    squared = _squares(squares, parts, M, PARTS)
+    for step in tl.range(0, K, COLUMNS, num_stages=STAGES):
+        product = tl.dot(tl.load(x_at + step), tl.load(w_at + step), product)
+    made = _normed(product, squared, eps, row, R, B, EACH, K)
+    made += tl.load(bias + unit).to(tl.float32)[None, :]
+    at = out + row[:, None] * N + unit[None, :]
+    tl.store(at, made.to(weight.dtype.element_ty).to(tl.float32), mask=(row < R)[:, None])

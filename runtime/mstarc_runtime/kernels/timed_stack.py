@@ -1,6 +1,6 @@
-"""Layers whose norms a time decides, for few rows, by our own kernels: rows in, rows out.
+"""Layers whose norms a time decides, for few rows, by our own kernels: numbers in, numbers out.
 
-    begin → (project → attend → residual → gate → residual) for each layer
+    into → (project → attend → residual → gate → residual) for each layer → back
 
 Where the attention is and how it goes is the caller's: it is given turned queries, with keys and
 values in the cache already. A stack is made once for a number of requests and rows, over weights
@@ -15,7 +15,13 @@ import triton
 from torch import Tensor
 
 from mstarc_runtime.attention.backend import Placing
-from mstarc_runtime.kernels.timed_rows import begin_rows, gate_rows, project_heads, residual_rows
+from mstarc_runtime.kernels.timed_rows import (
+    back_rows,
+    gate_rows,
+    into_rows,
+    project_heads,
+    residual_rows,
+)
 
 # Rows that a block takes, those of the norms' moves included.
 MOST_ROWS = 64
@@ -30,6 +36,16 @@ class LayerMatrices:
     out: Tensor
     gate_up: Tensor
     down: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndMatrices:
+    """In front of all layers and behind them: `into` [W, A] and `back` [A, W], with biases."""
+
+    into: Tensor
+    into_bias: Tensor
+    back: Tensor
+    back_bias: Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,18 +88,25 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cuts:
-    """Of a layer's four products. Of `project`, `rows` are pairs of a head's numbers."""
+    """Of the products of a layer, and of those at both ends. Of `project`, `rows` are pairs of a
+    head's numbers; of `into` all columns are taken at once."""
+
+    into: Cut = Cut(rows=32, columns=32)
 
     project: Cut = Cut(rows=16, columns=256, stages=3)
     out: Cut = Cut(rows=32, columns=128, split=4)
     gate: Cut = Cut(rows=32, columns=128)
     down: Cut = Cut(rows=32, columns=128, split=8)
+    back: Cut = Cut(rows=32, columns=128)
 
-    def suit(self, layer: LayerMatrices, sizes: StackSizes) -> bool:
-        """Whether they cut a layer's matrices evenly."""
+    def suit(self, layer: LayerMatrices, ends: EndMatrices, sizes: StackSizes) -> bool:
+        """Whether they cut matrices evenly."""
         pairs = sizes.head_dim // 2
         return (
-            pairs % self.project.rows == 0
+            ends.into.shape[1] == self.into.columns
+            and self.into.suits(ends.into)
+            and self.back.suits(ends.back)
+            and pairs % self.project.rows == 0
             and self.project.suits(layer.qkv)
             and self.out.suits(layer.out)
             and self.gate.suits(layer.gate_up, halves=2)
@@ -92,11 +115,17 @@ class Cuts:
 
 
 def is_served(
-    layer: LayerMatrices, sizes: StackSizes, *, batch: int, each: int, cuts: Cuts
+    layer: LayerMatrices,
+    ends: EndMatrices,
+    sizes: StackSizes,
+    *,
+    batch: int,
+    each: int,
+    cuts: Cuts,
 ) -> bool:
     """Whether there are kernels for so many rows of matrices of this type and size."""
     is_few = batch * (each + 1) <= MOST_ROWS
-    return layer.qkv.dtype == torch.bfloat16 and is_few and cuts.suit(layer, sizes)
+    return layer.qkv.dtype == torch.bfloat16 and is_few and cuts.suit(layer, ends, sizes)
 
 
 class TimedStack:
@@ -105,6 +134,7 @@ class TimedStack:
     def __init__(
         self,
         layers: Sequence[LayerMatrices],
+        ends: EndMatrices,
         sizes: StackSizes,
         *,
         batch: int,
@@ -112,18 +142,19 @@ class TimedStack:
         chained: bool = True,
         cuts: Cuts | None = None,
     ) -> None:
-        self._layers, self._sizes, self._cuts = layers, sizes, cuts or Cuts()
+        self._layers, self._ends, self._sizes, self._cuts = layers, ends, sizes, cuts or Cuts()
         self._batch, self._each, self._chained = batch, each, chained
         self._count = batch * each
         self._rows = max(16, triton.next_power_of_2(batch * (each + 1)))
         first = layers[0]
         device, dtype = first.qkv.device, first.qkv.dtype
         width, inner = first.down.shape
+        self._x = torch.empty(self._count, width, dtype=dtype, device=device)
         self._h = torch.zeros(self._rows, width, dtype=dtype, device=device)
         self._act = torch.empty(self._rows, inner, dtype=dtype, device=device)
         self._q = torch.empty(self._count, sizes.heads, sizes.head_dim, dtype=dtype, device=device)
-        tiles = [width // cut.rows for cut in (self._cuts.out, self._cuts.down)]
-        self._squares = torch.zeros(max(1, *tiles), self._rows, dtype=torch.float32, device=device)
+        tiles = [width // cut.rows for cut in (self._cuts.into, self._cuts.out, self._cuts.down)]
+        self._squares = torch.zeros(max(tiles), self._rows, dtype=torch.float32, device=device)
         self._tiles = tiles
         splits = max(self._cuts.out.split, self._cuts.down.split)
         self._partial = torch.empty(
@@ -133,45 +164,72 @@ class TimedStack:
 
     def run(
         self,
-        x: Tensor,
+        given: Tensor,
         times: Sequence[TimedRows],
         turns: tuple[Tensor, Tensor],
         placing: Callable[[int], Placing],
         attend: Callable[[int, Tensor], Tensor],
-    ) -> None:
-        """Rows `x` bf16[B * each, W] become those behind all layers.
+    ) -> Tensor:
+        """What becomes of `given` f32[B * each, A] behind all layers, of that shape.
 
         `times` are those of each layer's two norms and of the norm behind them; `turns` cosines and
         sines f32[R, D]; `placing` says where a layer's keys and values go, `attend` gives what
         queries [R, Hq, D] of a layer see, [R, Hq D].
         """
-        self._begin(x, times[0])
-        parts = 1
+        self._into(given, times[0])
+        before_layers, behind_out, behind_down = self._tiles
+        parts = before_layers
         for number, layer in enumerate(self._layers):
             first, second, third = times[2 * number : 2 * number + 3]
             self._project(layer, placing(number), turns, parts)
             attended = attend(number, self._q)
-            self._residual(attended, layer.out, x, first, second, self._cuts.out)
-            self._gate(layer, self._tiles[0])
-            self._residual(self._act, layer.down, x, second, third, self._cuts.down)
-            parts = self._tiles[1]
+            self._residual(attended, layer.out, first, second, self._cuts.out)
+            self._gate(layer, behind_out)
+            self._residual(self._act, layer.down, second, third, self._cuts.down)
+            parts = behind_down
+        return self._back(parts)
 
-    def _begin(self, x: Tensor, time: TimedRows) -> None:
-        width = x.shape[1]
-        begin_rows[(self._count + self._batch,)](
-            x,
+    def _into(self, given: Tensor, time: TimedRows) -> None:
+        ends, cut = self._ends, self._cuts.into
+        into_rows[(ends.into.shape[0] // cut.rows,)](
+            given,
+            ends.into,
+            ends.into_bias,
+            self._x,
             time.scale,
             time.shift,
             self._h,
             self._squares,
             time.scale.stride(0),
-            width,
+            ends.into.shape[0],
             R=self._count,
+            B=self._batch,
             EACH=self._each,
-            BLOCK=triton.next_power_of_2(width),
+            K=cut.columns,
+            M=self._rows,
+            ROWS=cut.rows,
             CHAINED=self._chained,
-            **self._launch(4),
+            **self._launch(cut.warps),
         )
+
+    def _back(self, parts: int) -> Tensor:
+        ends, cut = self._ends, self._cuts.back
+        count = ends.back.shape[0]
+        made = torch.empty(self._count, count, dtype=torch.float32, device=self._x.device)
+        back_rows[(count // cut.rows,)](
+            self._h,
+            self._squares,
+            ends.back,
+            ends.back_bias,
+            made,
+            parts,
+            count,
+            self._sizes.eps,
+            ROWS=cut.rows,
+            PARTS=triton.next_power_of_2(parts),
+            **self._shape(ends.back, cut),
+        )
+        return made
 
     def _project(
         self, layer: LayerMatrices, place: Placing, turns: tuple[Tensor, Tensor], parts: int
@@ -216,12 +274,12 @@ class TimedStack:
         )
 
     def _residual(
-        self, a: Tensor, weight: Tensor, x: Tensor, own: TimedRows, then: TimedRows, cut: Cut
+        self, a: Tensor, weight: Tensor, own: TimedRows, then: TimedRows, cut: Cut
     ) -> None:
         residual_rows[(weight.shape[0] // cut.rows, cut.split)](
             a,
             weight,
-            x,
+            self._x,
             own.gate,
             then.scale,
             then.shift,

@@ -143,7 +143,7 @@ class _Cut:
 _CUTS = {
     0: _Cut(rows=128, columns=64, warps=8, stages=2),
     1: _Cut(rows=128, columns=64, warps=8, stages=2),
-    3: _Cut(rows=128, columns=64, warps=8, stages=2),
+    3: _Cut(rows=128, columns=32, warps=8, stages=2),
     6: _Cut(rows=128, columns=32, warps=8, stages=2),
 }
 _SMALL = _Cut(rows=16, columns=16, warps=4, stages=2)
@@ -179,8 +179,8 @@ def attend(
         M=cut.rows,
         N=cut.columns,
         SPLIT=split.parts,
-        HALVES={1: 1, 3: 2}.get(split.parts, 0),
-        PRECISION="tf32x3" if split.parts == 6 else "tf32",
+        HALVES=0,
+        PRECISION="tf32x3" if split.parts in (3, 6) else "tf32",
         num_warps=cut.warps,
         num_stages=cut.stages,
     )

@@ -14,6 +14,7 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 DTYPE = torch.bfloat16 if torch.cuda.is_available() else torch.float32
 CLOSE = 2e-2 if torch.cuda.is_available() else 1e-5
 WIDTH, INNER, HEADS, HEAD_DIM, PAGE, PAGES, EPS = 64, 128, 2, 32, 4, 8, 1e-6
+NUMBERS = 16
 
 
 @pytest.mark.parametrize(("batch", "each"), [(1, 9), (3, 4)])
@@ -21,6 +22,7 @@ def test_layers_are_those_of_plain_torch(batch: int, each: int) -> None:
     from mstarc_runtime.kernels.timed_stack import (
         Cut,
         Cuts,
+        EndMatrices,
         LayerMatrices,
         StackSizes,
         TimedRows,
@@ -38,14 +40,22 @@ def test_layers_are_those_of_plain_torch(batch: int, each: int) -> None:
         )
         for _ in range(2)
     ]
+    ends = EndMatrices(
+        into=_matrix(WIDTH, NUMBERS),
+        into_bias=_matrix(1, WIDTH)[0],
+        back=_matrix(NUMBERS, WIDTH),
+        back_bias=_matrix(1, NUMBERS)[0],
+    )
     cuts = Cuts(
+        into=Cut(rows=32, columns=16),
+        back=Cut(rows=16, columns=64),
         project=Cut(rows=16, columns=64),
         out=Cut(rows=16, columns=16, split=2),
         gate=Cut(rows=32, columns=64),
         down=Cut(rows=32, columns=32, split=2),
     )
     sizes = StackSizes(heads=HEADS, kv_heads=1, head_dim=HEAD_DIM, eps=EPS)
-    assert cuts.suit(layers[0], sizes)
+    assert cuts.suit(layers[0], ends, sizes)
     made = (0.5 * torch.randn(batch, 5 * 3 * WIDTH, device=DEVICE)).to(DTYPE)
     times = [
         TimedRows(scale=scale, shift=shift, gate=gate)
@@ -69,13 +79,12 @@ def test_layers_are_those_of_plain_torch(batch: int, each: int) -> None:
         return (q.flatten(1).float() @ mixing[layer].float()).to(DTYPE)
 
     stack = TimedStack(
-        layers, sizes, batch=batch, each=each, chained=DEVICE.type == "cuda", cuts=cuts
+        layers, ends, sizes, batch=batch, each=each, chained=DEVICE.type == "cuda", cuts=cuts
     )
-    x = torch.randn(batch * each, WIDTH, device=DEVICE).to(DTYPE)
-    found = x.clone()
-    stack.run(found, times, turns, placing, attend)
+    x = torch.randn(batch * each, NUMBERS, device=DEVICE)
+    found = stack.run(x, times, turns, placing, attend)
 
-    z = x.float()
+    z = functional.linear(x.to(DTYPE).float(), ends.into.float(), ends.into_bias.float())
     at = torch.cat([_rows_at(pages[b], int(lengths[b]), each) for b in range(batch)])
     for number, layer in enumerate(layers):
         first, second = times[2 * number : 2 * number + 2]
@@ -89,7 +98,10 @@ def test_layers_are_those_of_plain_torch(batch: int, each: int) -> None:
         gate, up = (_normed(z, second, each) @ layer.gate_up.float().T).chunk(2, -1)
         fed = (functional.gelu(gate, approximate="tanh") * up) @ layer.down.float().T
         z = z + second.gate.float().repeat_interleave(each, 0) * fed
-    assert _error(found, z) < CLOSE
+    wanted = functional.linear(
+        _normed(z, times[-1], each), ends.back.float(), ends.back_bias.float()
+    )
+    assert _error(found, wanted) < CLOSE
 
 
 def _matrix(rows: int, columns: int) -> Tensor:

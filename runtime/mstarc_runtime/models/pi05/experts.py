@@ -91,7 +91,7 @@ class Experts(nn.Module):
         self.time_in = Linear(width, width, bias=True, dtype=dtype, device=device)
         self.time_out = Linear(width, width, bias=True, dtype=dtype, device=device)
         self._times = Times(self.time_in, self.time_out, norms)
-        self._streamed = StreamedLayers(self.acting, acts)
+        self._streamed = StreamedLayers(self.acting, self.into, self.back, acts)
 
     @classmethod
     def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
@@ -121,11 +121,11 @@ class Experts(nn.Module):
         """The velocity f32[B, H, A] of actions `x` f32[B, H, A] at times `t` f32[B]."""
         dtype = self.into.weight.dtype
         times = self._times.at(t)
-        flow = Flow(x=self.into(x.to(dtype)).flatten(0, 1))
         turns = self.rope.turns(ctx.positions)
-        if self._streamed.passes(ctx, flow.x, times, turns):
-            _, normed = added_normed(flow.x, None, times[-1].rows)
-            return self.back(normed).view(x.shape).float()
+        velocity = self._streamed.velocity(ctx, x, times, turns)
+        if velocity is not None:
+            return velocity
+        flow = Flow(x=self.into(x.to(dtype)).flatten(0, 1))
         for number, layer in enumerate(self.acting):
             assert isinstance(layer, TimedLayer)
             own = (times[2 * number], times[2 * number + 1])
