@@ -252,6 +252,7 @@ def place_program(
         limits_of(target.numbers, target.devices.kind),
         objective=target.objective,
         measured=target.weight_bytes,
+        kept=target.kept_bytes,
         profile=target.profile,
         mix=target.mix,
         keep=keep,

@@ -72,8 +72,9 @@ class CostTable:
     """The parts of a layout's cost.
 
     - `seconds[kind, site, tp]`: of one call, for each batch in `batches`
-    - `weights[node]`: bytes, whole; `kv_full[node, context]`, `kv_expected[…]`: bytes of KV rows
-      that a request takes, whole, when as long as allowed and as expected
+    - `weights[node]`: bytes, whole, with what is kept besides
+    - `kv_full[node, context]`, `kv_expected[…]`: bytes of KV rows that a request takes, whole, when
+      as long as allowed and as expected
     - `held[node]`: bytes that a device which runs the node has besides: activations, and rings,
       registers and rows of fixed contexts for all requests; about what plan-memory counts
     - `kv_heads[node]`: above it a larger `tp` makes a device's share of KV rows no smaller
@@ -119,6 +120,7 @@ def cost_table(
     limits: Limits,
     *,
     measured: Mapping[str, int] | None = None,
+    kept: Mapping[str, int] | None = None,
     profile: Profile | None = None,
     mix: Mix | None = None,
     most_tp: int | None = None,
@@ -182,7 +184,10 @@ def cost_table(
         edges=edges_of(nodes, runs, paths, mix.rows, expected),
         streams=streams,
         seconds=taken,
-        weights={name: node_weight_bytes(node, measured) for name, node in nodes.items()},
+        weights={
+            name: node_weight_bytes(node, measured) + (kept or {}).get(name, 0)
+            for name, node in nodes.items()
+        },
         kv_full=full,
         kv_expected=expected,
         held=_held(program, nodes, calls, streams, limits, cluster.kind),

@@ -16,6 +16,8 @@ from mstarc.ir.text import parse_program
 from mstarc.plan.build import node_weights
 from mstarc.source import SourceFile, Span
 
+_SAID = ("seed", "config", "size", "kept")
+
 
 def plan_document_of(files: Mapping[str, str]) -> dict[str, Any]:
     """What `plan.json` says, but for its digest."""
@@ -35,7 +37,7 @@ def sizes_of(files: Mapping[str, str]) -> SourceFile:
     for node in plan_document_of(files)["nodes"]:
         said: dict[str, Any] = node.get("weights") or {}
         usual = own[node["name"]]
-        entry = {key: said[key] for key in ("seed", "config") if said.get(key)}
+        entry = {key: said[key] for key in _SAID if said.get(key)}
         if (said.get("source", ""), said.get("under", "")) != (usual.source, usual.under):
             entry |= {key: said[key] for key in ("source", "under") if said.get(key)}
         if entry:

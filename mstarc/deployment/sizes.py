@@ -27,14 +27,15 @@ ConfigValue: TypeAlias = ConfigScalar | tuple[ConfigScalar, ...]
 
 _TOP = ("config", "weights")
 _UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-_WEIGHTS = ("source", "under", "seed", "config", "size")
+_WEIGHTS = ("source", "under", "seed", "config", "size", "kept")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSizes:
     """What a file says of one node's weights; `config` has the keys of a checkpoint's config.
 
-    `size_bytes` is what they take on a device.
+    `size_bytes` is what they take on a device, `kept_bytes` what the node keeps there besides, such
+    as the same numbers in another form.
     """
 
     node: str
@@ -43,6 +44,7 @@ class NodeSizes:
     under: str = ""
     seed: int = 0
     size_bytes: int | None = None
+    kept_bytes: int | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -137,22 +139,23 @@ class _Reader:
             source=self.scalar(entry, "source", str, "a name"),
             under=self.scalar(entry, "under", str, "a prefix of names") or "",
             seed=self.scalar(entry, "seed", int, "a whole number") or 0,
-            size_bytes=self.size(entry),
+            size_bytes=self.size(entry, "size"),
+            kept_bytes=self.size(entry, "kept"),
             config=self.plain(entry["config"][1], what) if "config" in entry else {},
         )
 
-    def size(self, entry: Mapping[str, Any]) -> int | None:
+    def size(self, entry: Mapping[str, Any], key: str) -> int | None:
         """Bytes: a whole number, or a number with a unit as in a spec, such as `6.6 GB`."""
-        if "size" not in entry:
+        if key not in entry:
             return None
-        node = entry["size"][1]
+        node = entry[key][1]
         number, _, unit = str(getattr(node, "value", "")).partition(" ")
         try:
             value = float(number.replace("_", "")) * _UNITS[unit.strip()]
         except (KeyError, ValueError):
             value = 0.0
         if not 1 <= value < 1e18:
-            self.error(node, "`size` is a number of bytes", "this is not", "write `6.6 GB`")
+            self.error(node, f"`{key}` is a number of bytes", "this is not", "write `6.6 GB`")
             return None
         return int(value)
 

@@ -21,6 +21,7 @@ STRETCH = 4
 
 MemoryKind = Literal[
     "weights",
+    "kept",
     "kv_pages",
     "cross_rows",
     "rings",

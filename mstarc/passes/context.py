@@ -18,11 +18,12 @@ class PassContext:
     """`devices` or `deployment` says where: with both, the deployment's ranks are among `devices`.
 
     `weight_bytes` are measured sizes by node, which go before declared ones, and `weight_sources`
-    says how each was found. `kinds` are the devices that are known, `profile` is what was measured
-    of the program, `objective` is what automatic placement makes least and `mix` for what requests;
-    with a `placement` nothing is searched. With `require_graphs` a device call that no capture
-    region holds is an error. A deployment without devices is placed on some of `default_kind`.
-    `settings` are those of the command line where there is no deployment; they place nothing.
+    says how each was found; `kept_bytes` is what nodes keep on their devices besides. `kinds` are
+    the devices that are known, `profile` is what was measured of the program, `objective` is what
+    automatic placement makes least and `mix` for what requests; with a `placement` nothing is
+    searched. With `require_graphs` a device call that no capture region holds is an error. A
+    deployment without devices is placed on some of `default_kind`. `settings` are those of the
+    command line where there is no deployment; they place nothing.
     """
 
     sink: DiagnosticSink
@@ -31,6 +32,7 @@ class PassContext:
     settings: Deployment | None = None
     weight_bytes: Mapping[str, int] = field(default_factory=dict)
     weight_sources: Mapping[str, str] = field(default_factory=dict)
+    kept_bytes: Mapping[str, int] = field(default_factory=dict)
     kinds: tuple[DeviceKind, ...] = CATALOG
     profile: MeasuredProfile | None = None
     default_kind: str = "cpu"

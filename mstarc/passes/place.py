@@ -58,6 +58,7 @@ def place(program: Program, context: PassContext) -> Program:
             limits,
             objective=context.objective,
             measured=context.weight_bytes,
+            kept=context.kept_bytes,
             profile=context.profile,
             mix=context.mix,
         )

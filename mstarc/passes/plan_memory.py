@@ -9,6 +9,7 @@ After:   pool rank 0 lm pages 32768 page_tokens 16 page_bytes 1835008
 Rows, by device: everything that shares one is counted together, ranks, followers and replicas.
 
     weights      measured, else declared, else a guess by the engine; a tp-th on each rank
+    kept         what a node keeps besides, as a file of sizes says; a tp-th on each rank
     kv_pages     of a node: what is left, up to as much as all requests at their longest take
     cross_rows   contexts of a fixed length, for each request
     rings        capacity of a stream, its item's bytes, for each request; on the consumer's rank
@@ -55,6 +56,7 @@ from mstarc.passes.find_capture_regions import buckets_for
 
 _ORDER: tuple[MemoryKind, ...] = (
     "weights",
+    "kept",
     "kv_pages",
     "cross_rows",
     "rings",
@@ -119,9 +121,10 @@ def plan_memory(program: Program, context: PassContext) -> Program:
 
 
 def _weights(program: Program, placement: Placement, context: PassContext) -> list[MemoryRow]:
-    """A row for each node and device, by the device; guesses where nothing says a size."""
+    """Rows for each node and device, by the device; guesses where nothing says a size."""
     nodes = {node.name: node for node in program.nodes}
     found: dict[tuple[int, str], MemoryRow] = {}
+    kept: dict[tuple[int, str], MemoryRow] = {}
     for assignment, _, device in instances(placement):
         node = nodes[assignment.node]
         by = context.weight_sources.get(node.name, "measured")
@@ -132,7 +135,13 @@ def _weights(program: Program, placement: Placement, context: PassContext) -> li
         total = size + (before.bytes if before is not None else 0)
         row = MemoryRow(rank=device, what="weights", of=node.name, bytes=total, by=by)
         found[device, node.name] = row
-    return list(found.values())
+        beside = -(-context.kept_bytes.get(node.name, 0) // assignment.tp)
+        others = kept.get((device, node.name))
+        if beside:
+            total = beside + (others.bytes if others is not None else 0)
+            row = MemoryRow(rank=device, what="kept", of=node.name, bytes=total, by="given")
+            kept[device, node.name] = row
+    return [*found.values(), *kept.values()]
 
 
 def _need(

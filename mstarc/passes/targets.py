@@ -126,6 +126,11 @@ def with_weights(
         context,
         weight_bytes={name: weight.bytes for name, weight in found.items()},
         weight_sources={name: weight.by for name, weight in found.items()},
+        kept_bytes={
+            entry.node: entry.kept_bytes
+            for entry in (sizes.weights if sizes is not None else ())
+            if entry.kept_bytes is not None
+        },
     )
 
 

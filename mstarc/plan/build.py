@@ -115,4 +115,6 @@ def _weights(node: Node, program: Program, given: NodeSizes | None) -> NodeWeigh
         under=given.under or under,
         seed=given.seed,
         config=dict(given.config),
+        size_bytes=given.size_bytes,
+        kept_bytes=given.kept_bytes,
     )

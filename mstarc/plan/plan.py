@@ -20,13 +20,19 @@ from mstarc.plan.prompt import Prompt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeWeights:
-    """Where a node's weights come from, with the entries of its config that are set here."""
+    """Where a node's weights come from, with the entries of its config that are set here.
+
+    `size_bytes` and `kept_bytes` are what a file of sizes says of them: a plan that is placed again
+    counts with it.
+    """
 
     node: str
     source: str
     under: str = ""
     seed: int = 0
     config: Mapping[str, Any] = field(default_factory=dict)
+    size_bytes: int | None = None
+    kept_bytes: int | None = None
 
 
 # What a rank holds

@@ -47,6 +47,7 @@ def choose(
     *,
     objective: Objective = DEFAULT_OBJECTIVE,
     measured: Mapping[str, int] | None = None,
+    kept: Mapping[str, int] | None = None,
     profile: Profile | None = None,
     mix: Mix | None = None,
     keep: int = 1,
@@ -55,7 +56,9 @@ def choose(
 
     None where even without a limit of memory there is no layout: the program has no device node.
     """
-    table = cost_table(program, devices, limits, measured=measured, profile=profile, mix=mix)
+    table = cost_table(
+        program, devices, limits, measured=measured, kept=kept, profile=profile, mix=mix
+    )
     if table.mix.at_once is not None:
         shared = layouts_at_once(
             lambda requests: model_of(program, table, requests),

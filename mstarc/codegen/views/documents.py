@@ -57,6 +57,9 @@ def _node(node: Node, weights: NodeWeights) -> dict[str, Any]:
         document["weights"]["seed"] = weights.seed
     if weights.config:
         document["weights"]["config"] = dict(weights.config)
+    for key, size in (("size", weights.size_bytes), ("kept", weights.kept_bytes)):
+        if size is not None:
+            document["weights"][key] = size
     return document
 
 

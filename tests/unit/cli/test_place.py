@@ -161,6 +161,39 @@ def test_what_is_searched_is_refused_beside_a_deployment(
     assert "leave --at-once out" in capsys.readouterr().out
 
 
+def test_what_a_node_keeps_beside_its_weights_counts_also_when_a_plan_is_placed_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, plan = str(ROOT / "specs/pi05.mstar"), tmp_path / "plan"
+    sizes = ["--sizes", str(ROOT / "benchmarks/pi05_bf16x6.yaml")]
+    words = ["--placement", "H200", "--format", "json"]
+    assert run_command(["place", spec, *words, *sizes]) == 0
+    said = json.loads(capsys.readouterr().out)["memory"]
+    kept = [row for row in said if row["what"] == "kept"]
+    assert kept == [{"device": 0, "what": "kept", "of": "vit_encoder", "bytes": 5 * 10**9}]
+    words = ["--placement", "H200"]
+    assert run_command(["compile", spec, *words, *sizes, "-o", str(plan)]) == 0
+    placement = json.loads((plan / "placements/1xH200/placement.json").read_text())
+    rows = {(row["what"], row["of"]): row["bytes"] for row in placement["memory"]}
+    assert rows["kept", "vit_encoder"] == 5 * 10**9
+    assert run_command(["place", str(plan), *words, "--format", "json"]) == 0
+    again = json.loads(capsys.readouterr().out)["memory"]
+    assert again == said
+
+
+def test_nodes_that_keep_more_than_a_device_has_are_placed_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = tmp_path / "sizes.yaml"
+    found = []
+    for kept in ("1 GB", "60 GB"):
+        sizes.write_text(f"weights:\n  lm: {{kept: {kept}}}\n  codec: {{kept: {kept}}}\n")
+        words = ["--placement", "2xH100", "--objective", "cost", "--sizes", str(sizes)]
+        assert run_command(["place", ORPHEUS, *words, "--format", "json"]) == 0
+        found.append({row["device"] for row in json.loads(capsys.readouterr().out)["memory"]})
+    assert found == [{0}, {0, 1}]
+
+
 def test_requests_change_what_is_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mix = tmp_path / "mix.yaml"
     mix.write_text("requests:\n  - {rows: 2000, options: {max_tokens: 8}}\n", encoding="utf-8")
