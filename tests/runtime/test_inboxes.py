@@ -189,7 +189,7 @@ def test_each_rank_opens_the_others_inboxes() -> None:
         assert isinstance(found, Inboxes)
         wanted = [1000 * (1 + index) + other for other in range(3)]
         wanted[index] = 100 + index
-        assert found.addresses.tolist() == wanted
+        assert found.addresses == tuple(wanted)
         assert (found.index, found.count, found.most) == (index, 3, CHANNELS * NUMBERS)
         assert devices[index].words == inbox_words(3)
 

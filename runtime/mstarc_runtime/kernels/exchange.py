@@ -42,19 +42,19 @@ _PATIENCE_NS = tl.constexpr(int(PATIENCE_S * 1e9))
 
 
 @triton.jit
-def post(inboxes, place, at, bits, epoch, RANK: tl.constexpr, RANKS: tl.constexpr):
+def post(addresses, place, at, bits, epoch, RANK: tl.constexpr, RANKS: tl.constexpr):
     """Writes `bits` i32[n] to `place` + `at` of every other rank's inbox."""
     whole = (epoch.to(tl.int64) << 32) | (bits.to(tl.int64) & 0xFFFFFFFF)
     for peer in tl.static_range(RANKS):
         if peer != RANK:
-            inbox = tl.load(inboxes + peer).to(tl.pointer_type(tl.int64))
+            inbox = addresses[peer].to(tl.pointer_type(tl.int64))
             tl.store(tl.multiple_of(inbox, 16) + place + at, whole)
 
 
 @triton.jit
-def take(inboxes, place, at, epoch, RANK: tl.constexpr, WATCHED: tl.constexpr):
+def take(addresses, place, at, epoch, RANK: tl.constexpr, WATCHED: tl.constexpr):
     """What another rank has posted to `place` + `at` at this epoch: i32[n], once it has come."""
-    inbox = tl.load(inboxes + RANK).to(tl.pointer_type(tl.int64))
+    inbox = addresses[RANK].to(tl.pointer_type(tl.int64))
     pointers = tl.multiple_of(inbox, 16) + place + at
     whole = tl.load(pointers, volatile=True)
     missing = tl.sum(((whole >> 32).to(tl.int32) != epoch).to(tl.int32), axis=0)

@@ -24,7 +24,7 @@ ALL = tl.constexpr(2)
 
 @triton.jit
 def join_rows_kernel(
-    part, residual, gain, h, squares, inboxes, epochs,
+    part, residual, gain, h, squares, addresses, epochs,
     B: tl.constexpr, W: tl.constexpr, NUMBERS: tl.constexpr, CHANNELS: tl.constexpr,
     RANK: tl.constexpr, RANKS: tl.constexpr, EARLY: tl.constexpr, CHAINED: tl.constexpr,
     POSTS: tl.constexpr, TAKES: tl.constexpr, WATCHED: tl.constexpr,
@@ -45,7 +45,7 @@ def join_rows_kernel(
     places = (epoch & 1) * (RANKS * CHANNELS * NUMBERS) + channel * NUMBERS
     if POSTS:
         place = places + RANK * CHANNELS * NUMBERS
-        post(inboxes, place, number, own.to(tl.int32, bitcast=True), epoch, RANK, RANKS)
+        post(addresses, place, number, own.to(tl.int32, bitcast=True), epoch, RANK, RANKS)
     if TAKES:
         # What is needed behind the wait is asked for before it.
         x = tl.load(residual + at, mask=inside, other=0.0)
@@ -54,7 +54,7 @@ def join_rows_kernel(
             theirs = own
             if other != RANK:
                 place = places + other * CHANNELS * NUMBERS
-                bits = take(inboxes, place, number, epoch, RANK, WATCHED)
+                bits = take(addresses, place, number, epoch, RANK, WATCHED)
                 theirs = bits.to(tl.float32, bitcast=True)
             total += theirs
         if not EARLY:
@@ -71,7 +71,7 @@ def join_rows_kernel(
 # One kernel for all sizes and places: it is there before anything is captured.
 @triton.jit(do_not_specialize=["N"], do_not_specialize_on_alignment=["values", "made"])
 def exchange_kernel(
-    values, made, inboxes, epochs, N,
+    values, made, addresses, epochs, N,
     NUMBERS: tl.constexpr, CHANNELS: tl.constexpr, RANK: tl.constexpr, RANKS: tl.constexpr,
     WANTED: tl.constexpr, POSTS: tl.constexpr, TAKES: tl.constexpr, WATCHED: tl.constexpr,
 ):  # fmt: skip
@@ -86,14 +86,14 @@ def exchange_kernel(
         bits = own.to(tl.int32)
         if WANTED == SUM:
             bits = own.to(tl.float32).to(tl.int32, bitcast=True)
-        post(inboxes, places + RANK * CHANNELS * NUMBERS, number, bits, epoch, RANK, RANKS)
+        post(addresses, places + RANK * CHANNELS * NUMBERS, number, bits, epoch, RANK, RANKS)
     if TAKES:
         total = tl.zeros((NUMBERS,), dtype=tl.float32)
         for other in tl.static_range(RANKS):
             theirs = own
             if other != RANK:
                 place = places + other * CHANNELS * NUMBERS
-                bits = take(inboxes, place, number, epoch, RANK, WATCHED)
+                bits = take(addresses, place, number, epoch, RANK, WATCHED)
                 if WANTED == SUM:
                     total += bits.to(tl.float32, bitcast=True)
                 else:
@@ -174,5 +174,5 @@ def _launch(inboxes: Inboxes, posts: bool, takes: bool) -> dict[str, object]:
     return {
         "NUMBERS": NUMBERS, "CHANNELS": inboxes.channels, "RANK": inboxes.index,
         "RANKS": inboxes.count, "POSTS": posts, "TAKES": takes,
-        "WATCHED": inboxes.addresses.is_cuda, "num_warps": 4,
+        "WATCHED": inboxes.epochs.is_cuda, "num_warps": 4,
     }  # fmt: skip

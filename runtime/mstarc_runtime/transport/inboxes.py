@@ -33,11 +33,12 @@ class Store(Protocol):
 class Inboxes:
     """The inboxes of a group's ranks, as rank `index` of `count` sees them.
 
-    `addresses` i64[count], `epochs` i32[channels] of its own; `most` numbers are told at once.
+    `addresses` are for kernels of its device, `epochs` i32[channels] of its own; `most` numbers are
+    told at once.
     `is_alone`: what the ranks are waited for needs no other group's kernels on this device.
     """
 
-    addresses: Tensor
+    addresses: tuple[int, ...]
     epochs: Tensor
     index: int
     count: int
@@ -98,7 +99,7 @@ def agree(
         if words["failed"]:
             return str(words["failed"])
     return Inboxes(
-        addresses=torch.tensor(addresses, dtype=torch.int64, device=device),
+        addresses=tuple(addresses),
         epochs=torch.zeros(CHANNELS, dtype=torch.int32, device=device),
         index=index,
         count=count,

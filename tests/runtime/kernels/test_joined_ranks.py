@@ -49,7 +49,7 @@ def keep_pace(index: int, folder: Path, memory: list[Tensor], results: Any) -> N
     """One rank: says whether all sums were right."""
     if memory:
         inboxes = Inboxes(
-            addresses=torch.tensor([inbox.data_ptr() for inbox in memory]),
+            addresses=tuple(inbox.data_ptr() for inbox in memory),
             epochs=torch.zeros(CHANNELS, dtype=torch.int32),
             index=index,
             count=RANKS,

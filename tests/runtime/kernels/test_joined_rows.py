@@ -22,7 +22,7 @@ class Ranks:
         words = inbox_words(count, CHANNELS)
         self.count = count
         self.memory = [torch.zeros(words, dtype=torch.int64, device=DEVICE) for _ in range(count)]
-        addresses = torch.tensor([inbox.data_ptr() for inbox in self.memory], device=DEVICE)
+        addresses = tuple(inbox.data_ptr() for inbox in self.memory)
         self.inboxes = [
             Inboxes(
                 addresses=addresses,
