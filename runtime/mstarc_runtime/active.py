@@ -58,3 +58,10 @@ class ActiveRequest:
     tokens: dict[str, deque[Any]] = field(default_factory=dict)
     is_reading: bool = False
     ended: set[str] = field(default_factory=set)
+
+    @property
+    def is_known_whole(self) -> bool:
+        """Whether all of the answer has been handed over once all machines are done: nothing is
+        left to become text, nor of what the ranks have noted, and no other rank's output is on its
+        way."""
+        return len(self.processes) == 1 and not self.tokens and not self.times.is_traced

@@ -18,7 +18,7 @@ from mstarc_runtime.copies import Copies
 from mstarc_runtime.engine.host import HostEngine, HostPool
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.frames import Frame, pack_value, unpack_value
-from mstarc_runtime.handing_over import failure_of, hand_over, rows_of
+from mstarc_runtime.handing_over import failure_of, hand_over, rows_of, tell_end
 from mstarc_runtime.loader import LoadedPlan, PlacementFacts
 from mstarc_runtime.messages import (
     Broken,
@@ -208,7 +208,7 @@ class Conductor:
                 request.processes -= had
                 request.lost |= had
                 self._end(request)
-                self._tell(request)
+                tell_end(request)
         if self.cannot_start() is not None:
             while self._waiting:
                 request = self._waiting.pop()
@@ -288,6 +288,8 @@ class Conductor:
                 request = self._by_slot[slot]
                 request.machines.discard(machine)
                 if not request.machines:
+                    if request.is_known_whole:
+                        tell_end(request)
                     self._end(request)
                 elif not request.is_ending:
                     for process in request.where.values():
@@ -379,21 +381,9 @@ class Conductor:
             del self._by_slot[request.slot]
             heapq.heappush(self._free, request.slot)
             self._copies.give_back(request.where)
-        self._tell(request)
+        tell_end(request)
         self._start_waiting()
 
     def _start_waiting(self) -> None:
         while self._waiting and self._free and self.cannot_start() is None:
             self._start(self._waiting.pop())
-
-    def _tell(self, request: ActiveRequest) -> None:
-        """Says to whom a request was done for how it has ended, once."""
-        if request.is_told:
-            return
-        request.is_told = True
-        if request.is_cancelled:
-            request.listener.cancelled()
-        elif request.failure is not None:
-            request.listener.failed(request.failure)
-        else:
-            request.listener.finished()

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mstarc_runtime.active import Listener
+from mstarc_runtime.active import ActiveRequest, Listener
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.frames import Frame, tensor_of
 from mstarc_runtime.loader import Declared
@@ -33,6 +33,19 @@ def hand_over(listener: Listener, output: Declared, value: Any) -> None:
         listener.sound(output.name, samples, rate)
     else:
         listener.value(output.name, value)
+
+
+def tell_end(request: ActiveRequest) -> None:
+    """Says to whom a request was done for how it has ended, once."""
+    if request.is_told:
+        return
+    request.is_told = True
+    if request.is_cancelled:
+        request.listener.cancelled()
+    elif request.failure is not None:
+        request.listener.failed(request.failure)
+    else:
+        request.listener.finished()
 
 
 def failure_of(message: Broken | Failed) -> RuntimeFailure:

@@ -20,7 +20,7 @@ from mstarc_runtime.loader import (
 from mstarc_runtime.messages import HostOutput, MachineDone, Released
 from mstarc_runtime.plan_api import Admission
 from mstarc_runtime.request import PreparedRequest
-from mstarc_runtime.transport.local import LocalNetwork
+from mstarc_runtime.transport.local import LocalMailbox, LocalNetwork
 from mstarc_runtime.transport.mailbox import CONDUCTOR
 from tests.runtime.test_ranks import make_rig
 
@@ -57,16 +57,14 @@ class Told:
     def cancelled(self) -> None: ...
 
 
-def test_a_question_is_told_to_its_end_before_its_answer() -> None:
+def _made(outputs: tuple[Declared, ...], pool: InlinePool) -> tuple[Conductor, LocalMailbox]:
+    """A conductor of a plan of one rank, and that rank's mailbox."""
     plan = LoadedPlan(
         folder=Path(),
         model="test",
         spec="test.mstar",
         inputs=(),
-        outputs=(
-            Declared(name="question", type="text", via=("ear", "heard")),
-            Declared(name="answer", type="text", via=("mouth", "said")),
-        ),
+        outputs=outputs,
         options=(),
         nodes=(),
         via_nodes={},
@@ -87,8 +85,6 @@ def test_a_question_is_told_to_its_end_before_its_answer() -> None:
         processes=(ProcessFacts(process=0, rank=0, copy=0, device=0, module="rank0"),),
     )
     network = LocalNetwork()
-    rank = network.mailbox(0)
-    pool = InlinePool()
     conductor = Conductor(
         plan,
         placement,
@@ -96,6 +92,16 @@ def test_a_question_is_told_to_its_end_before_its_answer() -> None:
         pool=pool,
         via={name: HostEngine(name, Letters()) for name in ("ear", "mouth")},
     )
+    return conductor, network.mailbox(0)
+
+
+def test_a_question_is_told_to_its_end_before_its_answer() -> None:
+    pool = InlinePool()
+    outputs = (
+        Declared(name="question", type="text", via=("ear", "heard")),
+        Declared(name="answer", type="text", via=("mouth", "said")),
+    )
+    conductor, rank = _made(outputs, pool)
     told = Told()
     wants = frozenset({"question", "answer"})
     conductor.submit(PreparedRequest(name="", inputs={}, options={}, wants=wants, seed=0), told)
@@ -112,12 +118,27 @@ def test_a_question_is_told_to_its_end_before_its_answer() -> None:
     rank.send(CONDUCTOR, Released(0, 0, 0))
     while conductor.turn():
         pass
-    outputs = [event[0] for event in told.events if event != "finished"]
-    assert outputs == sorted(outputs, reverse=True)
+    order = [event[0] for event in told.events if event != "finished"]
+    assert order == sorted(order, reverse=True)
     texts = {name: "".join(p for o, p in told.events[:-1] if o == name) for name in wants}
     assert texts == {"question": "what", "answer": "that"}
     assert told.events[-1] == "finished"
     assert pool.running == 0
+
+
+def test_an_answer_is_whole_before_its_rank_has_let_go_of_it() -> None:
+    conductor, rank = _made((Declared(name="actions", type="action"),), InlinePool())
+    told = Told()
+    wants = frozenset({"actions"})
+    conductor.submit(PreparedRequest(name="", inputs={}, options={}, wants=wants, seed=0), told)
+    rank.send(CONDUCTOR, MachineDone(0, 0, 0, "talk"))
+    conductor.turn()
+    assert told.events == ["finished"]
+    assert conductor.pending == 1
+    rank.send(CONDUCTOR, Released(0, 0, 0))
+    conductor.turn()
+    assert told.events == ["finished"]
+    assert conductor.pending == 0
 
 
 def test_nothing_is_taken_after_a_rank_is_lost() -> None:

@@ -101,6 +101,9 @@ class Values:
         return self.read(job.slot)
 
     def set(self, job: Job, value: Any) -> None:
+        if isinstance(value, Tensor) and self._device.type == "cuda" and not value.is_cuda:
+            # Here, in the thread of host code, and not where steps are launched.
+            value = value.pin_memory()
         self.write(job.slot, value)
 
     def read(self, slot: int) -> Any:
