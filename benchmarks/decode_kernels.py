@@ -63,7 +63,7 @@ MATRICES = {
 def cuts(name: str, batch: int, *, search: int) -> list[Shape]:
     """The cut in use, then `search` others, chosen at random where there are more."""
     matrix = MATRICES[name]
-    used = shape_of(matrix.kind, inner=matrix.inner, batch=batch)
+    used = shape_of(matrix.kind, inner=matrix.inner, outer=matrix.rows, batch=batch)
     assert used is not None, name
     found = [used]
     if search:

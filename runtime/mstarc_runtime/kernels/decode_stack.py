@@ -56,7 +56,7 @@ class StackWeights:
         )
         is_bf16 = all(matrix.dtype == torch.bfloat16 for _, matrix in matrices)
         return is_bf16 and all(
-            shape_of(kind, inner=matrix.shape[1], batch=batch) is not None
+            shape_of(kind, inner=matrix.shape[1], outer=matrix.shape[0], batch=batch) is not None
             for kind, matrix in matrices
             for batch in (1, 2)
         )
@@ -77,7 +77,7 @@ class DecodeStack:
             return torch.empty(count, batch, dtype=torch.float32, device=device)
 
         def product(kind: object, weight: Tensor) -> Product:
-            shape = shape_of(kind, inner=weight.shape[1], batch=batch)
+            shape = shape_of(kind, inner=weight.shape[1], outer=weight.shape[0], batch=batch)
             assert shape is not None, f"no kernel for {tuple(weight.shape)}"
             return Product(
                 weight,

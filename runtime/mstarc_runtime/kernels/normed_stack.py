@@ -73,13 +73,14 @@ class NormedWeights:
 def is_product_served(kind: object, matrix: Tensor) -> bool:
     """Whether there is a kernel for a matrix of this type and size, at any number of rows."""
     return matrix.dtype == torch.bfloat16 and all(
-        shape_of(kind, inner=matrix.shape[1], batch=batch) is not None for batch in (1, 2)
+        shape_of(kind, inner=matrix.shape[1], outer=matrix.shape[0], batch=batch) is not None
+        for batch in (1, 2)
     )
 
 
 def product(kind: object, weight: Tensor, *, batch: int) -> Product:
     """The launch of a matrix that is served."""
-    shape = shape_of(kind, inner=weight.shape[1], batch=batch)
+    shape = shape_of(kind, inner=weight.shape[1], outer=weight.shape[0], batch=batch)
     assert shape is not None, f"no kernel for {tuple(weight.shape)}"
     return Product(weight, kind=kind, batch=batch, shape=shape, chained=CHAINED)
 

@@ -20,8 +20,12 @@ _SHARED_BYTES = 220 << 10
 Kind = object
 
 
-def shape_of(kind: Kind, *, inner: int, batch: int) -> Shape | None:
-    """The cut of a product with `inner` columns for `batch` rows; None where nothing divides it."""
+def shape_of(kind: Kind, *, inner: int, outer: int, batch: int) -> Shape | None:
+    """The cut of a product with `inner` columns and `outer` rows of weights for `batch` rows; None
+    where nothing divides it."""
+    several = _several(kind, inner, outer, batch)
+    if several is not None:
+        return several
     wanted = _wanted(kind, inner, batch)
     for shape in _nearest(wanted, batch):
         if inner % (shape.split * shape.columns) == 0:
@@ -65,6 +69,73 @@ def _wanted(kind: Kind, inner: int, batch: int) -> Shape:
             return Shape(rows=64, columns=64, split=4, stages=6, warps=4)  # 0.70
         return Shape(rows=64, columns=256, split=2, stages=3, warps=4)  # 0.64
     return Shape(rows=32, columns=256, stages=6, warps=2)  # 0.56, 0.48
+
+
+def _several(kind: Kind, inner: int, outer: int, batch: int) -> Shape | None:
+    """The cut for two to four rows without the tensor cores; None where these are no slower.
+
+    Measured at two and at four rows with the matrices of Llama 3.2 3B and of Qwen3-Omni's Thinker,
+    Talker and predictor: beside each the µs, and those with the tensor cores. Where four rows take
+    the tensor cores, three do.
+    """
+    if batch not in (2, 3, 4):
+        return None
+    for shape in _of_several(kind, inner, outer, batch):
+        if inner % (shape.columns * shape.held) == 0:
+            return shape
+    return None
+
+
+def _of_several(kind: Kind, inner: int, outer: int, batch: int) -> Iterator[Shape]:
+    small = inner <= 1024
+    if kind is PROJECT and batch == 2:
+        if small:
+            # 2560 x 1024: 3.0 for 4.7; 4096 x 1024: 3.7 for 5.0
+            yield Shape(rows=2, columns=512, warps=1, held=2)
+        # 5120 x 2048: 6.7 for 10.2; 5120 x 3072: 10.5 for 11.1
+        yield Shape(rows=4, columns=512, warps=2, held=1)
+    elif kind is PROJECT:
+        if small:
+            # 2560 x 1024: 3.7 for 4.6; 4096 x 1024: 4.2 for 5.1
+            yield Shape(rows=4, columns=256, warps=1, held=1)
+        if inner <= 2048:
+            # 5120 x 2048: 7.6 for 10.2
+            yield Shape(rows=4, columns=256, warps=1, held=4)
+        # 5120 x 3072: 10.8 for 11.6
+        yield Shape(rows=4, columns=256, warps=1, held=2)
+    elif kind is GATE and small:
+        if batch == 2:
+            # 6144 x 1024: 4.5 for 6.7
+            yield Shape(rows=8, columns=256, warps=4, held=2)
+        # 6144 x 1024: 5.0 for 6.7
+        yield Shape(rows=2, columns=256, warps=1, held=1)
+    elif kind is GATE and batch == 2:
+        # 16384 x 3072: 25.9 for 27.8. With four rows 29.4 for 27.2.
+        yield Shape(rows=1, columns=512, warps=1, held=2)
+    elif kind is LOGITS and small:
+        # 2048 x 1024: 3.0 for 5.6, with two rows and with four
+        yield Shape(rows=2, columns=512, warps=1, held=2)
+    elif kind is LOGITS and batch == 2:
+        # 28684 x 3072: 45.3 for 48.9; 152064 x 2048: 144.7 for 151.2. With four rows 48.7 for
+        # 48.6 and 151.8 for 150.4.
+        yield Shape(rows=4, columns=256, warps=1, held=2)
+    elif kind is RESIDUAL:
+        yield from _residuals_of_several(inner, outer, batch)
+
+
+def _residuals_of_several(inner: int, outer: int, batch: int) -> Iterator[Shape]:
+    if outer <= 2048:
+        if inner % 2048 == 0:
+            # With two rows 1024 x 2048: 2.6 for 5.5; 2048 x 4096: 5.4 for 9.3.
+            # With four 1024 x 2048: 3.8 for 5.4; 2048 x 4096: 6.6 for 9.4.
+            yield Shape(rows=4, columns=1024, warps=4, held=2)
+        # 1024 x 3072: 4.4 for 8.3, with four rows 4.9 for 7.9
+        yield Shape(rows=4, columns=1024, warps=4, held=1)
+    if batch == 2:
+        # 3072 x 3072: 6.1 for 10.6; 3072 x 8192: 14.9 for 18.4
+        yield Shape(rows=4, columns=1024, warps=4, held=1)
+    # 3072 x 3072: 7.1 for 9.9; 3072 x 8192: 16.8 for 18.4
+    yield Shape(rows=4, columns=512, warps=2, held=2)
 
 
 def _nearest(shape: Shape, batch: int) -> Iterator[Shape]:

@@ -111,8 +111,8 @@ def test_experts_of_several_rows(batch: int, each: int, pieces: int) -> None:
     wanted = plain(weights, x, gain)
     cuts = replace(
         cuts_of(weights, batch=batch),
-        enter=Cut(rows=2, columns=128, warps=2, each=1),
-        leave=Cut(rows=4, columns=64, warps=4, each=each),
+        enter=Cut(rows=16, columns=128, warps=2, each=1),
+        leave=Cut(rows=16, columns=64, warps=4, each=each),
     )
     mixture = Mixture(weights, batch=batch, chained=DEVICE.type == "cuda", cuts=cuts)
     added, h, squares = through_kernels(weights, x, gain, mixture)
