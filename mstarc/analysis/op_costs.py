@@ -4,9 +4,12 @@ A call of `batch` requests, each with `rows` new rows and `context_rows` rows to
 
 - reads its node's weights once, a `tp`-th of them on each device, and what it is given, gives and
   keeps of KV rows for each request;
-- does 2 FLOPs for each parameter and row (of a mixture of experts, `shards expert`, for a tenth of
-  them, and reads those that its rows go through), and 4 for each number of a query head and row
-  that is attended to, or what the op declares: `cost { flops = …, bytes = … }` is of one request;
+- does 2 FLOPs for each parameter that a row goes through, and 4 for each number of a query head and
+  row that is attended to, or what the op declares: `cost { flops = …, bytes = … }` is of one
+  request;
+- reads and goes through all weights, but where the op declares a part of them: `weights` is what a
+  call reads at most, and `weights_a_row` what one row goes through, which is a tenth of a mixture
+  of experts (`shards expert`); the more rows, the more of the former is read;
 - takes the longer of both at what the device reaches, a launch, and for `tp` > 1 two all-reduces a
   layer.
 
@@ -84,8 +87,8 @@ def work(
     declared = dict(op.cost)
     row_bytes = kv_row_bytes(node, kind.dtype) or 0
     attended = context_rows if op.mask is not None else 0
-    part = ACTIVE_PART if "expert" in node.shards else 1.0
-    parameters = part * size / DTYPE_BYTES[kind.dtype]
+    read, part = _parts(node, op)
+    parameters = read * part * size / DTYPE_BYTES[kind.dtype]
     numbers = row_bytes / DTYPE_BYTES[kind.dtype] / 2
     flops = declared.get("flops")
     if flops is None:
@@ -100,10 +103,19 @@ def work(
     return Work(
         flops=batch * flops / tp,
         # Rows go through different experts: the more there are, the more weights are read.
-        bytes=(size * (1 - (1 - part) ** (batch * own)) + batch * moved) / tp,
+        bytes=(read * size * (1 - (1 - part) ** (batch * own)) + batch * moved) / tp,
         shared_bytes=reductions * 2 * (tp - 1) / tp * batch * own * hidden,
         reductions=reductions,
     )
+
+
+def _parts(node: Node, op: Op) -> tuple[float, float]:
+    """What a call reads of the weights at most, and of that what one row goes through."""
+    declared = dict(op.cost)
+    read = declared.get("weights", 1.0)
+    if "weights_a_row" in declared:
+        return read, declared["weights_a_row"] / read
+    return read, ACTIVE_PART if "expert" in node.shards else 1.0
 
 
 def seconds(

@@ -31,7 +31,8 @@ from mstarc.typecheck.types import (
 from mstarc.typecheck.values import Values
 
 MASKS: tuple[MaskKind, ...] = get_args(MaskKind)
-COSTS = ("flops", "bytes")
+COSTS = ("flops", "bytes", "weights", "weights_a_row")
+_PARTS = COSTS[2:]
 
 
 def check_op(op: ast.OpDecl, node: NodeInfo, state: State) -> OpInfo:
@@ -288,9 +289,39 @@ class _Effects:
             value = evaluate(
                 setting.value, self._state.config, self._state.resolved, self._state.sink
             )
-            if isinstance(value, int | float):
+            if isinstance(value, int | float) and self._is_in_range(setting, value):
                 costs.append((setting.name.text, float(value)))
+        parts = dict(costs)
+        if parts.get("weights_a_row", 0.0) > parts.get("weights", 1.0):
+            self._state.sink.report(
+                Diagnostic(
+                    code="MS0331",
+                    message="a row goes through more weights than its call reads",
+                    primary=Label(
+                        span=effect.span,
+                        text=f"{parts['weights_a_row']:g} of them, and {parts['weights']:g}",
+                    ),
+                    helps=("`weights_a_row` is at most `weights`",),
+                )
+            )
         return tuple(costs)
+
+    def _is_in_range(self, setting: ast.Setting, value: float) -> bool:
+        """Whether what `cost` counts may be so much; else it is reported (MS0331)."""
+        name = setting.name.text
+        is_part = name in _PARTS
+        if (0 < value <= 1) if is_part else value >= 0:
+            return True
+        wanted = "a part of the weights: above 0, and 1 at most" if is_part else "0 or more"
+        self._state.sink.report(
+            Diagnostic(
+                code="MS0331",
+                message=f"`{name}` of `cost` is {wanted}",
+                primary=Label(span=setting.value.span, text=f"{value:g} is not"),
+                helps=("write `0.5` for half of them",) if is_part else (),
+            )
+        )
+        return False
 
     def _settle_contexts(self) -> None:
         if self._node.engine != "kv_cache":

@@ -263,7 +263,7 @@ class Rank0(Rank):
         self.main_here.release(slot)
         self.main_no_text.release(slot)
 
-    # machine main, state read                                                 specs/bagel.mstar:171
+    # machine main, state read                                                 specs/bagel.mstar:172
 
     def main_read_enter(self, b: Batch) -> None:
         """Keep what the next step reads"""
@@ -291,7 +291,7 @@ class Rank0(Rank):
     def main_read_then(self, b: Batch) -> None:
         """fork llm.no_text = llm.main"""
 
-    # walk prefill_text                                                        specs/bagel.mstar:119
+    # walk prefill_text                                                        specs/bagel.mstar:120
 
     def main_read_prefill_text_text_prepare(self, b: Batch) -> None:
         self.llm.grow(b, self.main_ids.lengths(b))
@@ -324,7 +324,7 @@ class Rank0(Rank):
         ids = self.main_ids.pack(b)  # i64[T] a request
         self.llm.text(b, ids, context="no_image", partial=True)
 
-    # machine main, state read                                                 specs/bagel.mstar:171
+    # machine main, state read                                                 specs/bagel.mstar:172
 
     def main_read_image(self, job: Job) -> None:
         """patches, places, px = frontend.image(i)"""
@@ -339,7 +339,7 @@ class Rank0(Rank):
         taken: bool = self.options(slot)["main.read.when"]
         return taken
 
-    # walk prefill_vae                                                         specs/bagel.mstar:131
+    # walk prefill_vae                                                         specs/bagel.mstar:132
 
     def main_read_prefill_vae_encode(self, b: Batch) -> None:
         """emb = vae_encoder.encode(px, seed)"""
@@ -355,7 +355,7 @@ class Rank0(Rank):
         emb = self.main_emb.pack(b)  # bf16[((H // 16) * (W // 16)) + 2, 3584] a request
         self.llm.recall(b, emb)
 
-    # walk prefill_vit                                                         specs/bagel.mstar:126
+    # walk prefill_vit                                                         specs/bagel.mstar:127
 
     def main_read_prefill_vit_encode(self, b: Batch) -> None:
         """emb = vit_encoder.encode(patches, places)"""
@@ -372,7 +372,7 @@ class Rank0(Rank):
         emb = self.main_prefill_vit_emb.pack(b)  # bf16[P + 2, 3584] a request
         self.llm.see(b, emb)
 
-    # machine main, state read                                                 specs/bagel.mstar:171
+    # machine main, state read                                                 specs/bagel.mstar:172
 
     def main_read_choose_3(self, slot: int) -> bool:
         """when by_text"""
@@ -390,7 +390,7 @@ class Rank0(Rank):
         taken: bool = self.options(slot)["talk"]
         return taken
 
-    # walk open_turn: region open_turn.0                                       specs/bagel.mstar:137
+    # walk open_turn: region open_turn.0                                       specs/bagel.mstar:138
 
     def main_say_open_turn_prepare(self, b: Batch) -> None:
         self.llm.grow(b, 1)
@@ -402,7 +402,7 @@ class Rank0(Rank):
         more = b.more(token != IM_END)  # while token != im_end
         b.emit("reply", token, where=more)
 
-    # walk decode, one pass of its loop: region decode.0                       specs/bagel.mstar:144
+    # walk decode, one pass of its loop: region decode.0                       specs/bagel.mstar:145
 
     def main_say_decode_pass_prepare(self, b: Batch) -> None:
         self.llm.grow(b, 1)
@@ -415,21 +415,21 @@ class Rank0(Rank):
         more = b.more(token != IM_END)  # while token != im_end
         b.emit("reply", token, where=more)
 
-    # machine main, state say                                                  specs/bagel.mstar:190
+    # machine main, state say                                                  specs/bagel.mstar:191
 
     def main_say_choose(self, slot: int) -> bool:
         """next close if wants picture else done"""
         taken: bool = self.options(slot)["main.read.when"]
         return taken
 
-    # walk image_gen                                                           specs/bagel.mstar:148
+    # walk image_gen                                                           specs/bagel.mstar:149
 
     def main_draw_image_gen_noise(self, b: Batch) -> None:
         """x0 = guide.noise(seed, cells)"""
         x = self.guide.noise(b, b.option("seed"), b.option("cells"))
         self.main_x.put(b, x)
 
-    # walk image_gen, one pass of its loop                                     specs/bagel.mstar:151
+    # walk image_gen, one pass of its loop                                     specs/bagel.mstar:152
 
     def main_draw_image_gen_pass(self, slot: int) -> bool:
         """when with_text and t[i] > guide_from and t[i] <= guide_to"""
@@ -437,7 +437,7 @@ class Rank0(Rank):
         taken: bool = self.options(slot)["main.image_gen.when"][number]
         return taken
 
-    # walk image_gen                                                           specs/bagel.mstar:148
+    # walk image_gen                                                           specs/bagel.mstar:149
 
     def main_draw_image_gen_choose(self, slot: int) -> bool:
         """when with_image"""
@@ -552,7 +552,7 @@ class Rank0(Rank):
         px = self.vae_decoder.decode(b, x, b.option("height"), b.option("width"))
         b.emit("picture", px)
 
-    # walk close_turn: region close_turn.0                                     specs/bagel.mstar:139
+    # walk close_turn: region close_turn.0                                     specs/bagel.mstar:140
 
     def main_close_close_turn_prepare(self, b: Batch) -> None:
         self.llm.grow(b, 1)
@@ -571,7 +571,7 @@ STEPS = (
         nodes=(),
         rows="one",
         then=Enter("main.part", first=MAIN_READ_IS_TEXT, otherwise=MAIN_READ_CHOOSE_4),
-        line=172,
+        line=173,
     ),
     BranchStep(
         id=MAIN_READ_IS_TEXT,
@@ -579,7 +579,7 @@ STEPS = (
         test=Rank0.main_read_is_text,
         yes=MAIN_READ_TEXT,
         no=MAIN_READ_IMAGE,
-        line=174,
+        line=175,
     ),
     HostStep(
         id=MAIN_READ_TEXT,
@@ -587,7 +587,7 @@ STEPS = (
         run=Rank0.main_read_text,
         node="frontend",
         then=MAIN_READ_CHOOSE,
-        line=175,
+        line=176,
     ),
     BranchStep(
         id=MAIN_READ_CHOOSE,
@@ -595,7 +595,7 @@ STEPS = (
         test=Rank0.main_read_choose,
         yes=MAIN_READ_THEN,
         no=MAIN_READ_PREFILL_TEXT_TEXT,
-        line=177,
+        line=178,
     ),
     DeviceStep(
         id=MAIN_READ_THEN,
@@ -605,7 +605,7 @@ STEPS = (
         nodes=("llm",),
         rows="one",
         then=MAIN_READ_PREFILL_TEXT_TEXT,
-        line=177,
+        line=178,
     ),
     DeviceStep(
         id=MAIN_READ_PREFILL_TEXT_TEXT,
@@ -623,7 +623,7 @@ STEPS = (
             shared=True,
         ),
         then=MAIN_READ_PREFILL_TEXT_CHOOSE,
-        line=121,
+        line=122,
     ),
     BranchStep(
         id=MAIN_READ_PREFILL_TEXT_CHOOSE,
@@ -631,7 +631,7 @@ STEPS = (
         test=Rank0.main_read_prefill_text_choose,
         yes=MAIN_READ_PREFILL_TEXT_TEXT_2,
         no=Again("main.part", first=MAIN_READ_IS_TEXT, otherwise=MAIN_READ_CHOOSE_4),
-        line=122,
+        line=123,
     ),
     DeviceStep(
         id=MAIN_READ_PREFILL_TEXT_TEXT_2,
@@ -649,7 +649,7 @@ STEPS = (
             shared=True,
         ),
         then=Again("main.part", first=MAIN_READ_IS_TEXT, otherwise=MAIN_READ_CHOOSE_4),
-        line=122,
+        line=123,
     ),
     HostStep(
         id=MAIN_READ_IMAGE,
@@ -657,7 +657,7 @@ STEPS = (
         run=Rank0.main_read_image,
         node="frontend",
         then=MAIN_READ_CHOOSE_2,
-        line=181,
+        line=182,
     ),
     BranchStep(
         id=MAIN_READ_CHOOSE_2,
@@ -665,7 +665,7 @@ STEPS = (
         test=Rank0.main_read_choose_2,
         yes=MAIN_READ_PREFILL_VAE_ENCODE,
         no=MAIN_READ_PREFILL_VIT_ENCODE,
-        line=182,
+        line=183,
     ),
     DeviceStep(
         id=MAIN_READ_PREFILL_VAE_ENCODE,
@@ -674,7 +674,7 @@ STEPS = (
         nodes=("vae_encoder",),
         rows="shaped",
         then=MAIN_READ_PREFILL_VAE_RECALL,
-        line=132,
+        line=133,
     ),
     DeviceStep(
         id=MAIN_READ_PREFILL_VAE_RECALL,
@@ -684,7 +684,7 @@ STEPS = (
         nodes=("llm",),
         rows="packed",
         then=MAIN_READ_PREFILL_VIT_ENCODE,
-        line=133,
+        line=134,
     ),
     DeviceStep(
         id=MAIN_READ_PREFILL_VIT_ENCODE,
@@ -693,7 +693,7 @@ STEPS = (
         nodes=("vit_encoder",),
         rows="shaped",
         then=MAIN_READ_PREFILL_VIT_SEE,
-        line=127,
+        line=128,
     ),
     DeviceStep(
         id=MAIN_READ_PREFILL_VIT_SEE,
@@ -703,7 +703,7 @@ STEPS = (
         nodes=("llm",),
         rows="packed",
         then=MAIN_READ_CHOOSE_3,
-        line=128,
+        line=129,
     ),
     BranchStep(
         id=MAIN_READ_CHOOSE_3,
@@ -711,7 +711,7 @@ STEPS = (
         test=Rank0.main_read_choose_3,
         yes=MAIN_READ_THEN_2,
         no=Again("main.part", first=MAIN_READ_IS_TEXT, otherwise=MAIN_READ_CHOOSE_4),
-        line=184,
+        line=185,
     ),
     DeviceStep(
         id=MAIN_READ_THEN_2,
@@ -721,7 +721,7 @@ STEPS = (
         nodes=("llm",),
         rows="one",
         then=Again("main.part", first=MAIN_READ_IS_TEXT, otherwise=MAIN_READ_CHOOSE_4),
-        line=184,
+        line=185,
     ),
     BranchStep(
         id=MAIN_READ_CHOOSE_4,
@@ -729,7 +729,7 @@ STEPS = (
         test=Rank0.main_read_choose_4,
         yes=MAIN_SAY_OPEN_TURN,
         no=MAIN_DRAW_IMAGE_GEN_NOISE,
-        line=188,
+        line=189,
     ),
     DeviceStep(
         id=MAIN_SAY_OPEN_TURN,
@@ -742,7 +742,7 @@ STEPS = (
         buckets=(1, 2, 4, 8, 16, 32, 64),
         emits=("reply",),
         then=Enter("main.decode", first=MAIN_SAY_DECODE_PASS, otherwise=MAIN_SAY_CHOOSE),
-        line=137,
+        line=138,
     ),
     DeviceStep(
         id=MAIN_SAY_DECODE_PASS,
@@ -756,7 +756,7 @@ STEPS = (
         stretch=4,
         emits=("reply",),
         then=Again("main.decode", first=MAIN_SAY_DECODE_PASS, otherwise=MAIN_SAY_CHOOSE),
-        line=144,
+        line=145,
     ),
     BranchStep(
         id=MAIN_SAY_CHOOSE,
@@ -764,7 +764,7 @@ STEPS = (
         test=Rank0.main_say_choose,
         yes=MAIN_CLOSE_CLOSE_TURN,
         no=MAIN_DONE,
-        line=193,
+        line=194,
     ),
     DeviceStep(
         id=MAIN_DRAW_IMAGE_GEN_NOISE,
@@ -778,7 +778,7 @@ STEPS = (
             first=MAIN_DRAW_IMAGE_GEN_PASS,
             otherwise=MAIN_DRAW_IMAGE_GEN_DECODE,
         ),
-        line=149,
+        line=150,
     ),
     BranchStep(
         id=MAIN_DRAW_IMAGE_GEN_PASS,
@@ -786,7 +786,7 @@ STEPS = (
         test=Rank0.main_draw_image_gen_pass,
         yes=MAIN_DRAW_IMAGE_GEN_CHOOSE,
         no=MAIN_DRAW_IMAGE_GEN_DENOISE_3,
-        line=151,
+        line=152,
     ),
     BranchStep(
         id=MAIN_DRAW_IMAGE_GEN_CHOOSE,
@@ -794,7 +794,7 @@ STEPS = (
         test=Rank0.main_draw_image_gen_choose,
         yes=MAIN_DRAW_IMAGE_GEN_DENOISE,
         no=MAIN_DRAW_IMAGE_GEN_DENOISE_2,
-        line=155,
+        line=156,
     ),
     DeviceStep(
         id=MAIN_DRAW_IMAGE_GEN_DENOISE,
@@ -805,7 +805,7 @@ STEPS = (
         rows="packed",
         passes=("main.image_gen",),
         then=MAIN_DRAW_IMAGE_GEN_CHOOSE_2,
-        line=153,
+        line=154,
     ),
     DeviceStep(
         id=MAIN_DRAW_IMAGE_GEN_DENOISE_2,
@@ -816,7 +816,7 @@ STEPS = (
         rows="packed",
         passes=("main.image_gen",),
         then=MAIN_DRAW_IMAGE_GEN_CHOOSE_2,
-        line=153,
+        line=154,
     ),
     BranchStep(
         id=MAIN_DRAW_IMAGE_GEN_CHOOSE_2,
@@ -824,7 +824,7 @@ STEPS = (
         test=Rank0.main_draw_image_gen_choose_2,
         yes=MAIN_DRAW_IMAGE_GEN_COMBINE,
         no=MAIN_DRAW_IMAGE_GEN_COMBINE_2,
-        line=157,
+        line=158,
     ),
     DeviceStep(
         id=MAIN_DRAW_IMAGE_GEN_COMBINE,
@@ -833,7 +833,7 @@ STEPS = (
         nodes=("guide",),
         rows="shaped",
         then=MAIN_DRAW_IMAGE_GEN_FOLLOW,
-        line=157,
+        line=158,
     ),
     DeviceStep(
         id=MAIN_DRAW_IMAGE_GEN_COMBINE_2,
@@ -842,7 +842,7 @@ STEPS = (
         nodes=("guide",),
         rows="shaped",
         then=MAIN_DRAW_IMAGE_GEN_FOLLOW,
-        line=157,
+        line=158,
     ),
     DeviceStep(
         id=MAIN_DRAW_IMAGE_GEN_DENOISE_3,
@@ -853,7 +853,7 @@ STEPS = (
         rows="packed",
         passes=("main.image_gen",),
         then=MAIN_DRAW_IMAGE_GEN_FOLLOW,
-        line=162,
+        line=163,
     ),
     DeviceStep(
         id=MAIN_DRAW_IMAGE_GEN_FOLLOW,
@@ -867,7 +867,7 @@ STEPS = (
             first=MAIN_DRAW_IMAGE_GEN_PASS,
             otherwise=MAIN_DRAW_IMAGE_GEN_DECODE,
         ),
-        line=164,
+        line=165,
     ),
     DeviceStep(
         id=MAIN_DRAW_IMAGE_GEN_DECODE,
@@ -878,7 +878,7 @@ STEPS = (
         buckets=(1,),
         emits=("picture",),
         then=MAIN_DONE,
-        line=166,
+        line=167,
     ),
     DeviceStep(
         id=MAIN_CLOSE_CLOSE_TURN,
@@ -890,7 +890,7 @@ STEPS = (
         region="close_turn.0",
         buckets=(1, 2, 4, 8, 16, 32, 64),
         then=MAIN_DRAW_IMAGE_GEN_NOISE,
-        line=139,
+        line=140,
     ),
     DoneStep(id=MAIN_DONE, machine="main"),
 )

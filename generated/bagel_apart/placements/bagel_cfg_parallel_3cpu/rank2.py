@@ -132,7 +132,7 @@ class Rank2(Rank):
         self.main_x.release(slot)
         self.main_no_image.release(slot)
 
-    # walk image_gen                                                           specs/bagel.mstar:148
+    # walk image_gen                                                           specs/bagel.mstar:149
 
     def main_draw_image_gen_denoise_3_prepare(self, b: Batch) -> None:
         self.llm.peek(b, self.main_x.lengths(b), context="no_image", advance=1)
@@ -156,7 +156,7 @@ STEPS = (
         rows="packed",
         passes=("main.image_gen",),
         then=MAIN_DRAW_IMAGE_GEN_JOIN_HOP,
-        line=155,
+        line=156,
     ),
     HopStep(id=MAIN_DRAW_IMAGE_GEN_JOIN_HOP, rank=0, step=31, values=("main_no_image",)),
 )

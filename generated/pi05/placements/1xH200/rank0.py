@@ -130,7 +130,7 @@ class Rank0(Rank):
         self.main_emb.release(slot)
         self.main_x.release(slot)
 
-    # machine main, state read                                                   specs/pi05.mstar:89
+    # machine main, state read                                                   specs/pi05.mstar:90
 
     def main_read_images(self, job: Job) -> None:
         """px = frontend.images(base, left_wrist, right_wrist)"""
@@ -146,7 +146,7 @@ class Rank0(Rank):
         ids = self.frontend.order(job.input("order"), job.input("state"))
         self.main_ids.set(job, ids)
 
-    # walk prefill                                                               specs/pi05.mstar:71
+    # walk prefill                                                               specs/pi05.mstar:72
 
     def main_read_prefill_encode(self, b: Batch) -> None:
         """seen = vit_encoder.encode(px); told = embedding.embed(ids)"""
@@ -165,14 +165,14 @@ class Rank0(Rank):
         emb = self.main_emb.pack(b)  # bf16[P, 2048] a request
         self.llm.read(b, emb)
 
-    # walk action_gen: region action_gen.0                                       specs/pi05.mstar:79
+    # walk action_gen: region action_gen.0                                       specs/pi05.mstar:80
 
     def main_act_action_gen_noise(self, b: Batch) -> None:
         """x0 = flow.noise(seed)"""
         x = self.flow.noise(b, b.option("seed"))  # f32[50, 32]
         self.main_x.put(b, x)
 
-    # walk action_gen, one pass of its loop: region action_gen.1                 specs/pi05.mstar:82
+    # walk action_gen, one pass of its loop: region action_gen.1                 specs/pi05.mstar:83
 
     def main_act_action_gen_pass_prepare(self, b: Batch) -> None:
         self.llm.peek(b, 50)
@@ -185,7 +185,7 @@ class Rank0(Rank):
         x = self.flow.follow(b, x, v, b.option("steps"))  # f32[50, 32]
         self.main_x.put(b, x)
 
-    # walk action_gen                                                            specs/pi05.mstar:79
+    # walk action_gen                                                            specs/pi05.mstar:80
 
     def main_act_action_gen_then(self, b: Batch) -> None:
         """emit actions <- x"""
@@ -201,7 +201,7 @@ STEPS = (
         run=Rank0.main_read_images,
         node="frontend",
         then=MAIN_READ_ORDER,
-        line=90,
+        line=91,
     ),
     HostStep(
         id=MAIN_READ_ORDER,
@@ -209,7 +209,7 @@ STEPS = (
         run=Rank0.main_read_order,
         node="frontend",
         then=MAIN_READ_PREFILL_ENCODE,
-        line=91,
+        line=92,
     ),
     DeviceStep(
         id=MAIN_READ_PREFILL_ENCODE,
@@ -218,7 +218,7 @@ STEPS = (
         nodes=("vit_encoder", "embedding"),
         rows="shaped",
         then=MAIN_READ_PREFILL_READ,
-        line=73,
+        line=74,
     ),
     DeviceStep(
         id=MAIN_READ_PREFILL_READ,
@@ -228,7 +228,7 @@ STEPS = (
         nodes=("llm",),
         rows="packed",
         then=MAIN_ACT_ACTION_GEN_NOISE,
-        line=76,
+        line=77,
     ),
     DeviceStep(
         id=MAIN_ACT_ACTION_GEN_NOISE,
@@ -243,7 +243,7 @@ STEPS = (
             first=MAIN_ACT_ACTION_GEN_PASS,
             otherwise=MAIN_ACT_ACTION_GEN_THEN,
         ),
-        line=80,
+        line=81,
     ),
     DeviceStep(
         id=MAIN_ACT_ACTION_GEN_PASS,
@@ -261,7 +261,7 @@ STEPS = (
             first=MAIN_ACT_ACTION_GEN_PASS,
             otherwise=MAIN_ACT_ACTION_GEN_THEN,
         ),
-        line=82,
+        line=83,
     ),
     DeviceStep(
         id=MAIN_ACT_ACTION_GEN_THEN,
@@ -271,7 +271,7 @@ STEPS = (
         rows="one",
         emits=("actions",),
         then=MAIN_DONE,
-        line=85,
+        line=86,
     ),
     DoneStep(id=MAIN_DONE, machine="main"),
 )
