@@ -111,6 +111,7 @@ def test_experts_of_several_rows(batch: int, each: int, pieces: int) -> None:
     wanted = plain(weights, x, gain)
     cuts = replace(
         cuts_of(weights, batch=batch),
+        choose=Cut(rows=1, columns=256, warps=4, each=1),
         enter=Cut(rows=16, columns=128, warps=2, each=1),
         leave=Cut(rows=16, columns=64, warps=4, each=each),
     )
