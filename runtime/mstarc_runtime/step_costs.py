@@ -27,6 +27,7 @@ class StepCost:
 
     host_ns: int = 0
     job_ns: int = 0
+    last_job_ns: int = 0
     sizes: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -84,6 +85,14 @@ class StepCosts:
         cost = self._of(step)
         cost.sizes[1] = cost.sizes.get(1, 0) + 1
         cost.job_ns += spent_ns
+        cost.last_job_ns = spent_ns
+
+    def expected_job_ns(self, step: int) -> int | None:
+        """How long host code of the step is likely to take, none where it has not run yet."""
+        cost = self.by_step.get(step)
+        if cost is None or not cost.sizes.get(1):
+            return None
+        return max(cost.last_job_ns, cost.job_ns // cost.sizes[1])
 
     def _of(self, step: int) -> StepCost:
         cost = self.by_step.get(step)

@@ -1,5 +1,6 @@
 """Host steps behind one another are one job: a request goes to the pool and comes back once."""
 
+import threading
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from mstarc_runtime import host_stepping
 from mstarc_runtime.engine.host import ThreadPool
 from mstarc_runtime.launch import LocalRanks, run_until_done
 from mstarc_runtime.plan_api import HostStep, Media
@@ -27,22 +29,26 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], Any]]:
     found: list[Callable[[], Any]] = []
     submit_ = ThreadPool.submit
 
-    def noted(self: ThreadPool, work: Callable[[], Any], done: Any) -> None:
+    def noted(self: ThreadPool, work: Callable[[], Any], done: Any, *, here: bool) -> None:
         found.append(work)
-        submit_(self, work, done)
+        submit_(self, work, done, here=here)
 
     monkeypatch.setattr(ThreadPool, "submit", noted)
     return found
 
 
 def _acted(ranks: LocalRanks, state: torch.Tensor, picture: bytes | None = None) -> Collected:
+    listener = _submitted(ranks, state, picture)
+    run_until_done(ranks)
+    return listener
+
+
+def _submitted(ranks: LocalRanks, state: torch.Tensor, picture: bytes | None = None) -> Collected:
     buffer = BytesIO()
     pi05_cases.image("base").save(buffer, "PNG")
     content = buffer.getvalue() if picture is None else picture
     inputs = {"order": "lift it", "state": state, "base": Media(kind="image", content=content)}
-    listener = submit(ranks, ["actions"], inputs, {"steps": 1})
-    run_until_done(ranks)
-    return listener
+    return submit(ranks, ["actions"], inputs, {"steps": 1})
 
 
 def _jobs_counted(ranks: LocalRanks) -> dict[str, int]:
@@ -73,3 +79,41 @@ def test_the_step_that_fails_ends_its_request(policy: LocalRanks, jobs: list[Any
     assert _jobs_counted(policy)["main.read.order"] == before["main.read.order"]
     assert len(jobs) == 2
     assert policy.workers[0].snapshot() == nothing
+
+
+def test_quick_code_of_a_request_that_is_alone_runs_where_it_is_dispatched(
+    policy: LocalRanks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = policy.workers[0].parts.host["frontend"]
+    order, threads = engine.order, []
+
+    def noted(*given: Any) -> Any:
+        threads.append(threading.current_thread())
+        return order(*given)
+
+    monkeypatch.setattr(engine, "order", noted, raising=False)
+    here = threading.current_thread()
+    _acted(policy, torch.zeros(6))
+    monkeypatch.setattr(host_stepping, "_QUICK_NS", 1 << 60)
+    alone = _acted(policy, torch.zeros(6))
+    assert alone.events[-1] == "finished"
+    assert [thread is here for thread in threads][-1:] == [True]
+    threads.clear()
+    both = [_submitted(policy, torch.zeros(6)) for _ in range(2)]
+    run_until_done(policy)
+    assert [each.events[-1] for each in both] == ["finished", "finished"]
+    assert here not in threads
+    monkeypatch.setattr(host_stepping, "_QUICK_NS", 0)
+    _acted(policy, torch.zeros(6))
+    assert here not in threads
+
+
+def test_quick_code_that_fails_ends_its_request(
+    policy: LocalRanks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _acted(policy, torch.zeros(6))
+    monkeypatch.setattr(host_stepping, "_QUICK_NS", 1 << 60)
+    failure = _acted(policy, torch.full((6,), float("nan"))).failure
+    assert failure is not None
+    assert failure.code == "MS9216"
+    assert _acted(policy, torch.zeros(6)).events[-1] == "finished"

@@ -65,9 +65,14 @@ class HostPool(Protocol):
     """Runs host code beside the device's."""
 
     def submit(
-        self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]
+        self,
+        work: Callable[[], Any],
+        done: Callable[[Any, BaseException | None], None],
+        *,
+        here: bool = False,
     ) -> None:
-        """Runs `work`; `done(result, error)` is called by a later `drain`."""
+        """Runs `work`, `here` before it returns; `done(result, error)` is called by a later
+        `drain`."""
         ...
 
     def drain(self) -> bool:
@@ -95,7 +100,7 @@ class InlinePool:
     def __init__(self) -> None:
         self._waiting: deque[tuple[Callable[[], Any], Done]] = deque()
 
-    def submit(self, work: Callable[[], Any], done: Done) -> None:
+    def submit(self, work: Callable[[], Any], done: Done, *, here: bool = False) -> None:
         self._waiting.append((work, done))
 
     def drain(self) -> bool:
@@ -130,8 +135,11 @@ class ThreadPool:
         self._running = 0
         self._wake = wake
 
-    def submit(self, work: Callable[[], Any], done: Done) -> None:
+    def submit(self, work: Callable[[], Any], done: Done, *, here: bool = False) -> None:
         self._running += 1
+        if here:
+            self._finished.append((_done_here(work), done))
+            return
         future = self._executor.submit(work)
 
         def finish(finished: Future[Any]) -> None:
@@ -159,3 +167,12 @@ class ThreadPool:
 
     def close(self) -> None:
         self._executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _done_here(work: Callable[[], Any]) -> Future[Any]:
+    future: Future[Any] = Future()
+    try:
+        future.set_result(work())
+    except Exception as error:
+        future.set_exception(error)
+    return future
