@@ -6,12 +6,15 @@ constants: `scale < 1.0` excludes `scale > 2.0`.
 """
 
 from itertools import combinations, product
+from math import ceil, floor
 from typing import TypeAlias
 
 from mstarc.diagnostics import Diagnostic, Label, did_you_mean
 from mstarc.syntax import ast
 from mstarc.typecheck.state import State
 from mstarc.typecheck.text import condition_key
+from mstarc.typecheck.typed import OptionInfo
+from mstarc.typecheck.types import INT
 
 Constant: TypeAlias = int | float | bool | str
 
@@ -34,19 +37,38 @@ def compare_with(subject: ast.Expr, operator: ast.CompareOp, value: Constant, st
     values = _values(subject, state)
     if values is not None:
         return _among(key, operator, value, values, state)
+    option = _option(subject, state)
+    is_whole = option is not None and option.type == INT
+    if key not in state.compared and option is not None:
+        _assume_range(key, option, state)
+
+    def atom(relation: str) -> int:
+        return _ordered(key, relation, value, state, is_whole=is_whole)
+
     match operator:
         case "==":
-            return _ordered(key, "==", value, state)
+            return atom("==")
         case "!=":
-            return state.logic.negation(_ordered(key, "==", value, state))
+            return state.logic.negation(atom("=="))
         case "<":
-            return _ordered(key, "<", value, state)
+            return atom("<")
         case ">=":
-            return state.logic.negation(_ordered(key, "<", value, state))
+            return state.logic.negation(atom("<"))
         case ">":
-            return _ordered(key, ">", value, state)
+            return atom(">")
         case "<=":
-            return state.logic.negation(_ordered(key, ">", value, state))
+            return state.logic.negation(atom(">"))
+
+
+def _assume_range(key: str, option: OptionInfo, state: State) -> None:
+    """Nothing that an option may be is outside of its range."""
+    if option.domain is None or option.domain[0] != "range":
+        return
+    is_whole = option.type == INT
+    for relation, end in zip("<>", option.domain[1], strict=True):
+        assert isinstance(end, int | float)
+        outside = _ordered(key, relation, end, state, is_whole=is_whole)
+        state.logic.assume(state.logic.negation(outside))
 
 
 def refuse_impossible(expr: ast.Compare, state: State) -> None:
@@ -73,10 +95,7 @@ def refuse_impossible(expr: ast.Compare, state: State) -> None:
 
 def _values(subject: ast.Expr, state: State) -> tuple[Constant, ...] | None:
     """What an option may be, if that is few things."""
-    symbol = state.resolved.meaning(subject) if isinstance(subject, ast.Name) else None
-    if symbol is None or symbol.kind != "option":
-        return None
-    option = state.options.get(symbol.name)
+    option = _option(subject, state)
     if option is None or option.domain is None:
         return None
     kind, values = option.domain
@@ -87,6 +106,13 @@ def _values(subject: ast.Expr, state: State) -> tuple[Constant, ...] | None:
     if type(low) is not int or type(high) is not int or high - low >= MOST_VALUES:
         return None
     return tuple(range(low, high + 1))
+
+
+def _option(subject: ast.Expr, state: State) -> OptionInfo | None:
+    symbol = state.resolved.meaning(subject) if isinstance(subject, ast.Name) else None
+    if symbol is None or symbol.kind != "option":
+        return None
+    return state.options.get(symbol.name)
 
 
 def _among(
@@ -104,7 +130,7 @@ def _among(
     )
 
 
-def _ordered(key: str, relation: str, value: Constant, state: State) -> int:
+def _ordered(key: str, relation: str, value: Constant, state: State, *, is_whole: bool) -> int:
     """The atom of `key relation value` (`==`, `<`, `>`), tied to earlier ones of the same key."""
     logic = state.logic
     atom = logic.atom(f"{key} {relation} {_shown(value)}")
@@ -114,7 +140,8 @@ def _ordered(key: str, relation: str, value: Constant, state: State) -> int:
     for other_relation, other in earlier:
         other_atom = logic.atom(f"{key} {other_relation} {_shown(other)}")
         for first, second in product((True, False), repeat=2):
-            if not _meet(relation, value, first, other_relation, other, second):
+            asked, known = (relation, value, first), (other_relation, other, second)
+            if not _meet(asked, known, is_whole=is_whole):
                 a = atom if first else logic.negation(atom)
                 b = other_atom if second else logic.negation(other_atom)
                 logic.assume(logic.negation(logic.both(a, b)))
@@ -126,14 +153,19 @@ def _ordered(key: str, relation: str, value: Constant, state: State) -> int:
 
 
 def _meet(
-    relation: str, value: Constant, first: bool, other_relation: str, other: Constant, second: bool
+    asked: tuple[str, Constant, bool], known: tuple[str, Constant, bool], *, is_whole: bool
 ) -> bool:
     """Whether something can be in both relations (or, where False, in neither) at once."""
+    relation, value, first = asked
+    other_relation, other, second = known
     if isinstance(value, str) or isinstance(other, str):
         points: list[Constant] = [value, other, f"{value}{other}."]
     else:
         low, high = min(value, other), max(value, other)
         points = [low - 1, low, (low + high) / 2, high, high + 1]
+        if is_whole:
+            numbers = [point for point in points if isinstance(point, int | float)]
+            points = [whole for number in numbers for whole in (floor(number), ceil(number))]
     return any(
         _is_in(point, relation, value) == first and _is_in(point, other_relation, other) == second
         for point in points
