@@ -68,13 +68,13 @@ class ExpertWeights:
 class Cut:
     """How a kernel is cut: rows of weights a block, columns a pass, warps, passes under way.
 
-    `each`: two to four rows without the tensor cores, `leave` makes outputs of so many a block."""
+    `several`: two to four rows without the tensor cores."""
 
     rows: int
     columns: int
     warps: int
     stages: int = 3
-    each: int = 0
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +118,9 @@ def _several_cuts(cuts: Cuts, width: int, inner: int) -> Cuts:
     return replace(
         cuts,
         # 25.2 for 27.3, 45.0 for 52.0; 8.3 for 10.0, 13.7 for 15.1
-        enter=Cut(rows=1, columns=_columns(width, 1024), warps=1, each=1),
+        enter=Cut(rows=1, columns=_columns(width, 1024), warps=1, several=True),
         # 14.8 for 18.8, 24.6 for 29.5; 4.7 for 7.7, 7.1 for 10.0
-        leave=Cut(rows=4, columns=_columns(inner, 128), warps=4, each=1),
+        leave=Cut(rows=4, columns=_columns(inner, 128), warps=4, several=True),
     )
 
 
@@ -146,8 +146,9 @@ class Mixture:
     ) -> None:
         self.weights, self.batch, self.chained = weights, batch, chained
         self.cuts = cuts or cuts_of(weights, batch=batch)
-        # What the one leaves out the other does not read.
-        assert self.cuts.enter.each or not self.cuts.choose.each
+        # What the choice leaves out nobody else may read, and `leave` begins with the choice.
+        assert self.cuts.enter.several >= self.cuts.choose.several
+        assert self.cuts.enter.several == self.cuts.leave.several
         self.width = 1 if batch == 1 else max(16, triton.next_power_of_2(batch))
         self.tiles = weights.width // self.cuts.leave.rows
         self.scratch = scratch or Scratch(
@@ -174,7 +175,7 @@ class Mixture:
         w, s, cut = self.weights, self.scratch, self.cuts.choose
         gate = w.router if w.shared_gate is None else w.shared_gate
         tiles = w.experts // cut.rows + (1 if w.pieces else 0)
-        if cut.each:
+        if cut.several:
             slots = triton.next_power_of_2(w.chosen + w.pieces)
             choose_several[(tiles,)](
                 h.view(torch.int64), squares, squares.shape[0], w.router.view(torch.int64),
@@ -205,7 +206,7 @@ class Mixture:
         if self.batch == 1:
             enter_one[grid](*given, s.ids, s.act, eps, **more)
             return
-        if cut.each:
+        if cut.several:
             enter_several[grid](
                 h.view(torch.int64), squares, squares.shape[0], w.gate_up.view(torch.int64),
                 shared.view(torch.int64), s.places, s.wanted, s.act, eps, **self._rows, **more,
@@ -228,11 +229,11 @@ class Mixture:
                 *given, s.ids, s.shares, *made, CHOSEN=w.chosen, SLOTS=slots, **more
             )
             return
-        if cut.each:
+        if cut.several:
             slots = triton.next_power_of_2(w.chosen + w.pieces)
-            leave_several[(self.batch // cut.each, self.tiles)](
+            leave_several[(self.batch, self.tiles)](
                 *(one.view(torch.int64) for one in given), s.ids, s.shares, *made, B=self.batch,
-                EACH=cut.each, CHOSEN=w.chosen, SLOTS=slots, **more,
+                CHOSEN=w.chosen, SLOTS=slots, HELD=min(cut.stages, w.inner // cut.columns), **more,
             )  # fmt: skip
             return
         leave_few[(self.tiles, s.most)](

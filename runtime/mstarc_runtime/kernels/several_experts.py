@@ -4,7 +4,7 @@ Of so few rows hardly two want the same expert, so there is nothing for a matrix
 in `experts`' kernels for one row, weights are taken whole into registers:
 
     enter     a block holds some rows of an expert, read once, for each row that chose it
-    leave     a block makes some outputs of rows: all that a row chose, added in its order
+    leave     a block makes some outputs of a row: of all that it chose, added in its order
 
 So nothing meets in memory behind `enter`, and a row's numbers are the same whoever is beside it.
 What comes in and goes out is in `experts`' text; numbers travel by fours as in `several_rows`.
@@ -49,8 +49,9 @@ def enter_several(
     both = tl.arange(0, 2 * ROWS)
     columns = tl.arange(0, PASS)[None, :]
     batch = tl.arange(0, 4)
-    allow_next(CHAINED)
     wait_for_previous(CHAINED)
+    # Not before: who starts now may read the choice.
+    allow_next(CHAINED)
     count = tl.load(wanted)
     # Behind the last one stands what was wanted earlier, if anything.
     expert = tl.load(wanted + 1 + number)
@@ -101,7 +102,6 @@ def leave_several(
     h,
     squares_out,
     B: tl.constexpr,
-    EACH: tl.constexpr,
     W: tl.constexpr,
     INNER: tl.constexpr,
     EXPERTS: tl.constexpr,
@@ -110,43 +110,54 @@ def leave_several(
     SLOTS: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    HELD: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
-    """A block makes `ROWS` outputs of `EACH` rows; `act`, `down` and `shared` by fours."""
+    """A block makes `ROWS` outputs of a row; `act`, `down` and `shared` by fours. `HELD` passes of
+    the weights come while `enter` ends: it lets nobody start before the choice is made."""
+    row = tl.program_id(0)
     tile = tl.program_id(1)
     FOURTH: tl.constexpr = INNER // 4
     PASS: tl.constexpr = COLUMNS // 4
+    PASSES: tl.constexpr = INNER // COLUMNS
     TAKEN: tl.constexpr = CHOSEN + PIECES
     rows = tile * ROWS + tl.arange(0, ROWS)
     columns = tl.arange(0, PASS)[None, None, :]
     slot = tl.arange(0, SLOTS)
     is_slot = slot < TAKEN
+    to = row * W + rows
     allow_next(CHAINED)
+    # From the cache of all: a block of the layer before may have left its own.
+    given = row * TAKEN + slot
+    expert = tl.load(ids + given, mask=is_slot, other=0, cache_modifier=".cg").to(tl.int64)
+    share = tl.load(shares + given, mask=is_slot, other=0.0, cache_modifier=".cg")
+    before = tl.load(residual + to, cache_modifier=".cg")
     gains = tl.load(gain + rows).to(tl.float32)
+    # All that a row has chosen side by side: [SLOTS, ROWS, PASS].
+    at = down + expert[:, None] * (W * FOURTH) + rows[None, :] * FOURTH
+    if PIECES > 0:
+        piece = shared + (expert[:, None] - EXPERTS) * FOURTH + rows[None, :] * PIECES * FOURTH
+        at = tl.where((expert >= EXPERTS)[:, None], piece, at)
+    at = at[:, :, None] + columns
+    is_read = is_slot[:, None, None]
+    held = ()
+    for number in tl.static_range(HELD):
+        ones = tl.load(at + number * PASS, mask=is_read, other=0, eviction_policy="evict_first")
+        held += (ones,)  # type: ignore[assignment]  # it grows while this is unrolled
     wait_for_previous(CHAINED)
-    for number in tl.static_range(EACH):
-        row = tl.program_id(0) * EACH + number
-        expert = tl.load(ids + row * TAKEN + slot, mask=is_slot, other=0).to(tl.int64)
-        share = tl.load(shares + row * TAKEN + slot, mask=is_slot, other=0.0)
-        before = tl.load(residual + row * W + rows)
-        # All that a row has chosen side by side: [SLOTS, ROWS, PASS].
-        at = down + expert[:, None] * (W * FOURTH) + rows[None, :] * FOURTH
-        if PIECES > 0:
-            piece = shared + (expert[:, None] - EXPERTS) * FOURTH + rows[None, :] * PIECES * FOURTH
-            at = tl.where((expert >= EXPERTS)[:, None], piece, at)
-        x_at = act + (row * TAKEN + slot)[:, None, None] * FOURTH + columns
-        sums = tl.zeros((SLOTS, ROWS, PASS), dtype=tl.float32)
-        for first in tl.static_range(0, FOURTH, PASS):
-            a = tl.load(
-                at[:, :, None] + (first + columns), mask=is_slot[:, None, None], other=0,
-                eviction_policy="evict_first",
-            )  # fmt: skip
-            x = tl.load(x_at + first, mask=is_slot[:, None, None], other=0)
-            w0, w1, w2, w3 = four(a)
-            x0, x1, x2, x3 = four(x)
-            sums = sums + w0 * x0 + w1 * x1 + w2 * x2 + w3 * x3
-        product = tl.sum(tl.sum(sums, axis=2) * share[:, None], axis=0) + before
-        to = row * W + rows
-        tl.store(residual + to, product)
-        tl.store(h + to, (product * gains).to(h.dtype.element_ty))
-        tl.store(squares_out + tile * B + row, tl.sum(product * product, axis=0))
+    x_at = act + given[:, None, None] * FOURTH + columns
+    sums = tl.zeros((SLOTS, ROWS, PASS), dtype=tl.float32)
+    for number in tl.static_range(PASSES):
+        if number < HELD:
+            weights = four(held[number])
+        else:
+            weights = four(
+                tl.load(at + number * PASS, mask=is_read, other=0, eviction_policy="evict_first")
+            )
+        x0, x1, x2, x3 = four(tl.load(x_at + number * PASS, mask=is_read, other=0))
+        w0, w1, w2, w3 = weights
+        sums = sums + w0 * x0 + w1 * x1 + w2 * x2 + w3 * x3
+    product = tl.sum(tl.sum(sums, axis=2) * share[:, None], axis=0) + before
+    tl.store(residual + to, product)
+    tl.store(h + to, (product * gains).to(h.dtype.element_ty))
+    tl.store(squares_out + tile * B + row, tl.sum(product * product, axis=0))

@@ -99,9 +99,9 @@ def test_rows_are_those_of_plain_torch(batch: int, pieces: int) -> None:
     assert torch.allclose(h.float(), (x + added) * 0.5, rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize(("batch", "each"), [(2, 1), (3, 3), (4, 1), (4, 4)])
+@pytest.mark.parametrize(("batch", "held"), [(2, 1), (3, 3), (4, 2)])
 @pytest.mark.parametrize("pieces", [0, 2])
-def test_experts_of_several_rows(batch: int, each: int, pieces: int) -> None:
+def test_experts_of_several_rows(batch: int, held: int, pieces: int) -> None:
     from mstarc_runtime.kernels.mixture import Cut, Mixture, cuts_of
 
     weights = weights_of(width=256, inner=192, experts=16, chosen=3, pieces=pieces)
@@ -111,9 +111,9 @@ def test_experts_of_several_rows(batch: int, each: int, pieces: int) -> None:
     wanted = plain(weights, x, gain)
     cuts = replace(
         cuts_of(weights, batch=batch),
-        choose=Cut(rows=1, columns=256, warps=4, each=1),
-        enter=Cut(rows=16, columns=128, warps=2, each=1),
-        leave=Cut(rows=16, columns=64, warps=4, each=each),
+        choose=Cut(rows=1, columns=256, warps=4, several=True),
+        enter=Cut(rows=16, columns=128, warps=2, several=True),
+        leave=Cut(rows=16, columns=64, warps=4, stages=held, several=True),
     )
     mixture = Mixture(weights, batch=batch, chained=DEVICE.type == "cuda", cuts=cuts)
     added, h, squares = through_kernels(weights, x, gain, mixture)
