@@ -70,21 +70,12 @@ def choose_experts(
         matrix = gate
     a_at = matrix + row[:, None] * W + first + columns[None, :]
     wait_for_previous(CHAINED)
-    if B == 1:
-        sums = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-        for step in tl.static_range(0, SPAN, COLUMNS):
-            x = tl.load(h + first + step + columns).to(tl.float32)
-            sums += tl.load(a_at + step).to(tl.float32) * x[None, :]
-        product = tl.sum(sums, axis=1)
-        where = (split * (EXPERTS + 1) + tile * ROWS + own) * WIDTH
-        tl.store(logits + where, product, mask=(tile < TILES) | (own == 0))
-    else:
-        x_at = h + tl.where(batch < B, batch, 0)[None, :] * W + first + columns[:, None]
-        made = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
-        for step in tl.range(0, SPAN, COLUMNS):
-            made = tl.dot(tl.load(a_at + step), tl.load(x_at + step), made)
-        where = (split * (EXPERTS + 1) + tile * ROWS + own)[:, None] * WIDTH + batch[None, :]
-        tl.store(logits + where, made, mask=((tile < TILES) | (own == 0))[:, None])
+    x_at = h + tl.where(batch < B, batch, 0)[None, :] * W + first + columns[:, None]
+    made = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
+    for step in tl.range(0, SPAN, COLUMNS):
+        made = tl.dot(tl.load(a_at + step), tl.load(x_at + step), made)
+    where = (split * (EXPERTS + 1) + tile * ROWS + own)[:, None] * WIDTH + batch[None, :]
+    tl.store(logits + where, made, mask=((tile < TILES) | (own == 0))[:, None])
     tl.debug_barrier()
     if tl.atomic_add(arrived, 1, sem="acq_rel") == tl.num_programs(0) * SPLIT - 1:
         factor = factors_of(squares, parts, batch, B, W, eps, PARTS)
@@ -130,16 +121,15 @@ def choose_experts(
             for piece in tl.static_range(PIECES):
                 tl.store(ids + batch * SLOTS + CHOSEN + piece, EXPERTS + piece, mask=is_row)
                 tl.store(shares + batch * SLOTS + CHOSEN + piece, opened, mask=is_row)
-        if B > 1:
-            place = tl.where(is_row[:, None], place, -1)
-            tl.store(places + expert[None, :] * WIDTH + batch[:, None], place)
-            is_wanted = tl.max(place, axis=0) >= 0
-            order = tl.cumsum(is_wanted.to(tl.int32), axis=0)
-            count = tl.sum(is_wanted.to(tl.int32), axis=0)
-            tl.store(wanted + order, expert, mask=is_wanted)
-            for piece in tl.static_range(PIECES):
-                tl.store(wanted + 1 + count + piece, EXPERTS + piece)
-                always = tl.where(is_row, CHOSEN + piece, -1)
-                tl.store(places + (EXPERTS + piece) * WIDTH + batch, always)
-            tl.store(wanted, count + PIECES)
+        place = tl.where(is_row[:, None], place, -1)
+        tl.store(places + expert[None, :] * WIDTH + batch[:, None], place)
+        is_wanted = tl.max(place, axis=0) >= 0
+        order = tl.cumsum(is_wanted.to(tl.int32), axis=0)
+        count = tl.sum(is_wanted.to(tl.int32), axis=0)
+        tl.store(wanted + order, expert, mask=is_wanted)
+        for piece in tl.static_range(PIECES):
+            tl.store(wanted + 1 + count + piece, EXPERTS + piece)
+            always = tl.where(is_row, CHOSEN + piece, -1)
+            tl.store(places + (EXPERTS + piece) * WIDTH + batch, always)
+        tl.store(wanted, count + PIECES)
         tl.store(arrived, 0)

@@ -11,7 +11,7 @@ f32[P, B] the parts of their sums of squares. Three kernels:
 A block that every row takes beside the experts is cut into pieces of an expert's size (its inside
 is a multiple of one): they come behind the experts, always chosen, for the sigmoid of their gate.
 
-One row: columns are added as vectors, and no list is needed. More rows: the tensor cores, all rows
+One row: `one_row_experts`, two to four: `several_experts`. More rows: the tensor cores, all rows
 of the bucket at a time, those that chose another expert being zero. So a row's numbers depend on
 the bucket alone.
 """
@@ -24,7 +24,7 @@ from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 
 
 @triton.jit
-def _block_of(
+def block_of(
     expert, matrices, shared, size, wide, apart, shift, shared_wide, shared_apart,
     EXPERTS: tl.constexpr, PIECES: tl.constexpr,
 ):  # fmt: skip
@@ -38,105 +38,6 @@ def _block_of(
             width = expert * 0 + shared_wide
             half = expert * 0 + shared_apart
     return matrix, width, half
-
-
-@triton.jit
-def enter_one(
-    h,
-    squares,
-    parts,
-    gate_up,
-    shared,
-    ids,
-    act,
-    eps,
-    W: tl.constexpr,
-    INNER: tl.constexpr,
-    EXPERTS: tl.constexpr,
-    PIECES: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    PARTS: tl.constexpr,
-    CHAINED: tl.constexpr,
-):
-    """`act` [CHOSEN + PIECES, INNER] of one row."""
-    tile = tl.program_id(0)
-    slot = tl.program_id(1)
-    rows = tile * ROWS + tl.arange(0, ROWS)
-    columns = tl.arange(0, COLUMNS)
-    allow_next(CHAINED)
-    wait_for_previous(CHAINED)
-    expert = tl.load(ids + slot)
-    matrix, _, apart = _block_of(
-        expert, gate_up, shared, 2 * INNER * W, W, INNER * W, INNER * W, W,
-        PIECES * INNER * W, EXPERTS, PIECES,
-    )  # fmt: skip
-    at = matrix + rows[:, None] * W + columns[None, :]
-    gates = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-    ups = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-    for first in tl.static_range(0, W, COLUMNS):
-        a = tl.load(at + first, eviction_policy="evict_first")
-        b = tl.load(at + apart + first, eviction_policy="evict_first")
-        x = tl.load(h + first + columns).to(tl.float32)[None, :]
-        gates += a.to(tl.float32) * x
-        ups += b.to(tl.float32) * x
-    part = tl.arange(0, PARTS)
-    total = tl.sum(tl.load(squares + part, mask=part < parts, other=0.0), axis=0)
-    factor = tl.rsqrt(total / W + eps)
-    g = tl.sum(gates, axis=1) * factor
-    u = tl.sum(ups, axis=1) * factor
-    made = g / (1.0 + tl.exp(-g)) * u
-    tl.store(act + slot * INNER + rows, made.to(act.dtype.element_ty))
-
-
-@triton.jit
-def leave_one(
-    act,
-    down,
-    shared,
-    ids,
-    shares,
-    residual,
-    gain,
-    h,
-    squares_out,
-    W: tl.constexpr,
-    INNER: tl.constexpr,
-    EXPERTS: tl.constexpr,
-    CHOSEN: tl.constexpr,
-    PIECES: tl.constexpr,
-    SLOTS: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    CHAINED: tl.constexpr,
-):
-    tile = tl.program_id(0)
-    rows = tile * ROWS + tl.arange(0, ROWS)
-    columns = tl.arange(0, COLUMNS)
-    # All that a row has chosen side by side: [ROWS, SLOTS, COLUMNS].
-    slot = tl.arange(0, SLOTS)
-    is_slot = slot < CHOSEN + PIECES
-    allow_next(CHAINED)
-    wait_for_previous(CHAINED)
-    expert = tl.load(ids + slot, mask=is_slot, other=0).to(tl.int64)
-    share = tl.load(shares + slot, mask=is_slot, other=0.0)
-    at = down + expert[None, :] * (W * INNER) + rows[:, None] * INNER
-    if PIECES > 0:
-        piece = shared + (expert[None, :] - EXPERTS) * INNER + rows[:, None] * (PIECES * INNER)
-        at = tl.where((expert >= EXPERTS)[None, :], piece, at)
-    x_at = act + slot[:, None] * INNER + columns[None, :]
-    sums = tl.zeros((ROWS, SLOTS, COLUMNS), dtype=tl.float32)
-    for first in tl.static_range(0, INNER, COLUMNS):
-        a = tl.load(
-            at[:, :, None] + (first + columns)[None, None, :], eviction_policy="evict_first"
-        )
-        x = tl.load(x_at + first, mask=is_slot[:, None], other=0.0).to(tl.float32)
-        sums += a.to(tl.float32) * (x * share[:, None])[None, :, :]
-    product = tl.sum(tl.sum(sums, axis=2), axis=1) + tl.load(residual + rows)
-    tl.store(residual + rows, product)
-    scaled = product * tl.load(gain + rows).to(tl.float32)
-    tl.store(h + rows, scaled.to(h.dtype.element_ty))
-    tl.store(squares_out + tile, tl.sum(product * product, axis=0))
 
 
 @triton.jit
@@ -175,7 +76,7 @@ def enter_few(
         expert = tl.load(wanted + 1 + number)
         place = tl.load(places + expert * WIDTH + batch)
         has = place >= 0
-        matrix, _, apart = _block_of(
+        matrix, _, apart = block_of(
             expert, gate_up, shared, 2 * INNER * W, W, INNER * W, INNER * W, W,
             PIECES * INNER * W, EXPERTS, PIECES,
         )  # fmt: skip
@@ -236,7 +137,7 @@ def leave_few(
         expert = tl.load(wanted + 1 + number)
         place = tl.load(places + expert * WIDTH + batch)
         has = place >= 0
-        matrix, across, _ = _block_of(
+        matrix, across, _ = block_of(
             expert, down, shared, W * INNER, INNER, 0, INNER, PIECES * INNER, 0, EXPERTS, PIECES,
         )  # fmt: skip
         a_at = matrix + rows[:, None] * across + columns[None, :]

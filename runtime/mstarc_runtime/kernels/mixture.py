@@ -10,12 +10,8 @@ import triton
 from torch import Tensor
 
 from mstarc_runtime.kernels.chosen_experts import choose_experts
-from mstarc_runtime.kernels.experts import (
-    enter_few,
-    enter_one,
-    leave_few,
-    leave_one,
-)
+from mstarc_runtime.kernels.experts import enter_few, leave_few
+from mstarc_runtime.kernels.one_row_experts import choose_one, enter_one, leave_one
 from mstarc_runtime.kernels.several_choices import choose_several
 from mstarc_runtime.kernels.several_experts import enter_several, leave_several
 
@@ -91,11 +87,10 @@ def cuts_of(weights: ExpertWeights, *, batch: int) -> Cuts:
     """The cut for a number of rows, measured on one H200 with the mixtures of Qwen3-Omni."""
     width, inner = weights.width, weights.inner
     if batch == 1:
-        wide = width >= 2048
         return Cuts(
-            choose=Cut(rows=1, columns=_columns(width, 1024), warps=1),
-            enter=Cut(rows=2 if wide else 1, columns=_columns(width, 1024), warps=2 if wide else 1),
-            leave=Cut(rows=1, columns=_columns(inner, 256), warps=4),
+            choose=Cut(rows=1, columns=_columns(width, 2048), warps=1),
+            enter=Cut(rows=1, columns=_columns(width, 2048), warps=1),
+            leave=Cut(rows=2, columns=_columns(inner, 256), warps=4),
         )
     split = 4 if width % 512 == 0 else 1
     few = 4 < batch <= 16
@@ -175,6 +170,14 @@ class Mixture:
         w, s, cut = self.weights, self.scratch, self.cuts.choose
         gate = w.router if w.shared_gate is None else w.shared_gate
         tiles = w.experts // cut.rows + (1 if w.pieces else 0)
+        if self.batch == 1:
+            choose_one[(tiles,)](
+                h, squares, squares.shape[0], w.router, gate, s.scores, eps, W=w.width,
+                EXPERTS=w.experts, ROWS=cut.rows, COLUMNS=cut.columns,
+                PARTS=triton.next_power_of_2(squares.shape[0]), num_warps=cut.warps,
+                **self._launch,
+            )  # fmt: skip
+            return
         if cut.several:
             slots = triton.next_power_of_2(w.chosen + w.pieces)
             choose_several[(tiles,)](
@@ -197,15 +200,18 @@ class Mixture:
     def enter(self, h: Tensor, squares: Tensor, *, eps: float) -> None:
         w, s, cut = self.weights, self.scratch, self.cuts.enter
         shared = w.gate_up if w.shared_gate_up is None else w.shared_gate_up
-        given = (h, squares, squares.shape[0], w.gate_up, shared)
         grid = (w.inner // cut.rows, s.most)
+        if self.batch == 1:
+            enter_one[grid](
+                h, w.gate_up, shared, s.scores, s.act, CHOSEN=w.chosen, ROWS=cut.rows,
+                COLUMNS=cut.columns, WARPS=cut.warps, num_warps=cut.warps, **self._sizes,
+            )  # fmt: skip
+            return
+        given = (h, squares, squares.shape[0], w.gate_up, shared)
         more = {
             **self._sizes, "ROWS": cut.rows, "COLUMNS": cut.columns,
             "PARTS": triton.next_power_of_2(squares.shape[0]), "num_warps": cut.warps,
         }  # fmt: skip
-        if self.batch == 1:
-            enter_one[grid](*given, s.ids, s.act, eps, **more)
-            return
         if cut.several:
             enter_several[grid](
                 h.view(torch.int64), squares, squares.shape[0], w.gate_up.view(torch.int64),
@@ -226,8 +232,9 @@ class Mixture:
         if self.batch == 1:
             slots = triton.next_power_of_2(w.chosen + w.pieces)
             leave_one[(self.tiles,)](
-                *given, s.ids, s.shares, *made, CHOSEN=w.chosen, SLOTS=slots, **more
-            )
+                *given, s.scores, *made, CHOSEN=w.chosen, SLOTS=slots, NORMED=w.normed,
+                WARPS=cut.warps, **more,
+            )  # fmt: skip
             return
         if cut.several:
             slots = triton.next_power_of_2(w.chosen + w.pieces)
@@ -274,6 +281,7 @@ class Scratch:
         def floats(*dims: int) -> Tensor:
             return torch.zeros(dims, dtype=torch.float32, device=device)
 
+        self.scores = floats(experts + 2)
         self.logits = floats(split, experts + 1, width)
         self.ids, self.shares = ints(batch, slots), floats(batch, slots)
         self.places, self.wanted = ints(experts + pieces, width), ints(1 + experts + pieces)
