@@ -56,9 +56,8 @@ def check_op_call(call: ast.OpCall, env: Env, values: "Values") -> list[Outcome]
             values.type_of(arg.value, env)
         return None
     context = _context(call, op, info.contexts, env, values)
-    count = context.count if context is not None else None
-    if call.context is not None and call.context.index is not None:
-        count = None
+    is_one = call.context is not None and call.context.index is not None
+    count = context.count if context is not None and not is_one else None
     values.calls.append(call)
     return _check(call, call.args, op, count, env, values)
 
@@ -71,6 +70,7 @@ def check_run(call: ast.RunCall, env: Env, values: "Values") -> list[Outcome] | 
         for arg in call.args:
             values.type_of(arg.value, env)
         return None
+    values.state.runs[call] = env.facts
     _refuse_changing_bounds(call, walk, values.state)
     return _check(call, call.args, walk, None, env, values)
 

@@ -12,6 +12,7 @@ from mstarc.typecheck.links import find_links
 from mstarc.typecheck.machines import check_machines
 from mstarc.typecheck.nodes import check_nodes
 from mstarc.typecheck.outputs import check_outputs
+from mstarc.typecheck.pictures import check_sides
 from mstarc.typecheck.reads import check_reads
 from mstarc.typecheck.request import check_config_types, check_request
 from mstarc.typecheck.state import State
@@ -45,7 +46,10 @@ def check(
     ways = check_machines(state)
     check_contexts(state)
     check_ends(state)
-    check_divisors(state)
+    if not any(found.code == "MS0325" for found in sink.diagnostics):
+        # These put lets in, of which none may be computed from itself.
+        check_divisors(state)
+        check_sides(state)
     check_cache_rows(state)
     if before is None and not links.recursive and not has_unknown_names(sink):
         # These follow runs of walks to their ends, which a circle does not have. With a name that

@@ -7,6 +7,7 @@ from mstarc.syntax import ast
 from mstarc.typecheck.dims import Dim
 from mstarc.typecheck.environment import Env
 from mstarc.typecheck.fitting import Fitter, Misfit
+from mstarc.typecheck.pictures import pixel_misfit
 from mstarc.typecheck.text import text_of
 from mstarc.typecheck.typed import NodeInfo, OpInfo
 from mstarc.typecheck.types import (
@@ -101,6 +102,8 @@ def check_emit(flow: "Flow", emit: ast.Emit, env: Env) -> None:
         return
     misfit = _emit_misfit(flow, output, wanted, found)
     if misfit is None:
+        if wanted.kind in ("image", "video") and isinstance(found, TensorType):
+            state.pictures[emit] = (found, inner.facts)
         return
     diagnostic = Diagnostic(
         code=misfit.code,
@@ -135,31 +138,11 @@ def _emit_misfit(
                 else Misfit("MS0304", f"`{found}`: samples have one dim")
             )
         case "image":
-            return _pixel_misfit(found, "a picture", "u8[3, H, W]")
+            return pixel_misfit(found, "a picture", "u8[3, H, W]")
         case "video":
-            return _pixel_misfit(found, "a video", "u8[3, F, H, W]")
+            return pixel_misfit(found, "a video", "u8[3, F, H, W]")
         case "action" | "tensor":
             return None
-
-
-MOST_PIXELS = 65_535
-"""Of a side: no format of pictures holds more."""
-
-
-def _pixel_misfit(found: TensorType, what: str, form: str) -> Misfit | None:
-    """Why a tensor holds no pixels. Sizes that only a request or the run knows may be right."""
-    if len(found.dims) != form.count(",") + 1:
-        return Misfit("MS0304", f"`{found}`: {what} is `{form}`")
-    if found.dtype != "u8":
-        return Misfit("MS0303", f"`{found}`: pixels are 0 .. 255, so {what} is `{form}`")
-    colours, *sides = found.dims
-    origins = {variable.origin for variable in colours.variables()}
-    if colours.value != 3 and not origins & {"unknown", "free"}:
-        return Misfit("MS0305", f"`{found}`: colours come first, and are 3: {what} is `{form}`")
-    for side in sides:
-        if side.value is not None and side.value > MOST_PIXELS:
-            return Misfit("MS0305", f"`{found}`: a side has {MOST_PIXELS} pixels at most")
-    return None
 
 
 def via_problem(node: NodeInfo, op: OpInfo) -> str | None:

@@ -18,7 +18,7 @@ from mstarc.typecheck.typed import (
     StreamInfo,
     WalkInfo,
 )
-from mstarc.typecheck.types import Type
+from mstarc.typecheck.types import TensorType, Type
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,6 +41,10 @@ class State:
     policies: dict[ast.Each, PolicyInfo] = field(default_factory=dict)
     registers: dict[str, dict[Symbol, Type]] = field(default_factory=dict)
     unsure: set[Symbol] = field(default_factory=set)
+    runs: dict[ast.RunCall, int] = field(default_factory=dict)
+    """What holds where each walk is run."""
+    pictures: dict[ast.Emit, tuple[TensorType, int]] = field(default_factory=dict)
+    """What is emitted as pixels, and what holds there."""
     wrong: set[ast.Expr] = field(default_factory=set)
     """Conditions in which something is wrong."""
     unused: list[Diagnostic] = field(default_factory=list)

@@ -1,11 +1,12 @@
-"""Requests under which a number of the host is 0: a search, which finds what people would think of.
+"""Requests under which a number of the host is 0, or too small: a search, which finds what people
+would think of.
 
 Options have their defaults first, then one after another is something else, then several are. Of an
 option with many values the ends of its range are tried, what is near 0, and where the number, taken
 as a straight line in the option, would be 0. What a spec `need`s holds in what is found.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice, product
 from typing import TypeAlias
 
@@ -81,43 +82,56 @@ def _named(name: ast.Name, given: Given, state: State) -> ConfigScalar | None:
 
 def names_in(exprs: Iterable[ast.Expr], state: State) -> tuple[Symbol, ...]:
     """The options and indices that expressions depend on, lets taken as what they say."""
+    nodes = (node for expr in exprs for node in ast.descendants(expr))
+    used = (state.resolved.meaning(node) for node in nodes if isinstance(node, ast.Name))
+    return names_of((symbol for symbol in used if symbol is not None), state)
+
+
+def names_of(symbols: Iterable[Symbol], state: State) -> tuple[Symbol, ...]:
+    """The options and indices among symbols, and those that their lets and lengths depend on."""
     found: dict[Symbol, None] = {}
-    waiting = list(exprs)
-    while waiting:
-        for node in ast.descendants(waiting.pop()):
-            symbol = state.resolved.meaning(node) if isinstance(node, ast.Name) else None
-            if symbol is None or symbol in found:
-                continue
-            if isinstance(symbol.node, ast.Let):
-                waiting.append(symbol.node.value)
-            elif symbol.kind in ("option", "index"):
-                found[symbol] = None
-                if (length := length_of(symbol)) is not None:
-                    waiting.append(length)
+    for symbol in symbols:
+        inner: tuple[ast.Expr, ...] = ()
+        if isinstance(symbol.node, ast.Let):
+            inner = (symbol.node.value,)
+        elif symbol.kind in ("option", "index"):
+            found[symbol] = None
+            length = length_of(symbol)
+            inner = () if length is None else (length,)
+        found.update(dict.fromkeys(names_in(inner, state)))
     return tuple(sorted(found, key=lambda s: (s.kind == "index", s.declaration.span.start)))
 
 
 def find_zero(number: ast.Expr, guards: Guards, state: State) -> Witness | None:
     """Options, and indices, under which `number` is 0 and each of `guards` is as it says."""
     names = names_in((number, *(guard for guard, _ in guards)), state)
-    if not names:
-        return None
+    return find_witness(
+        names, lambda given: value_of(number, given, state), lambda n: n == 0, guards, state
+    )
 
-    def is_found(given: Given) -> bool:
-        value = value_of(number, given, state)
-        if value is None or isinstance(value, str) or value != 0:
-            return False
+
+def find_witness(
+    names: tuple[Symbol, ...],
+    number: Callable[[Given], ConfigScalar | None],
+    is_bad: Callable[[int | float], bool],
+    guards: Guards,
+    state: State,
+) -> Witness | None:
+    """Values of `names` under which a number of them is bad and each of `guards` is as it says."""
+    for given in _requests(names, number, state) if names else ():
+        value = number(given)
+        if value is None or isinstance(value, str) or not is_bad(value):
+            continue
         if any(value_of(guard, given, state) is (not wanted) for guard, wanted in guards):
-            return False
-        return _is_admitted(given, guards, state)
-
-    for given in _requests(names, number, state):
-        if is_found(given):
+            continue
+        if _is_admitted(given, guards, state):
             return given
     return None
 
 
-def _requests(names: tuple[Symbol, ...], number: ast.Expr, state: State) -> Iterator[Witness]:
+def _requests(
+    names: tuple[Symbol, ...], number: Callable[[Given], ConfigScalar | None], state: State
+) -> Iterator[Witness]:
     """Requests to try, those with least out of the ordinary first."""
     usual = _usual(names, state)
     if usual is None:
@@ -205,13 +219,15 @@ def _few(name: Symbol, given: Given, state: State) -> tuple[ConfigScalar, ...]:
     return tuple(dict.fromkeys((given[name], *values[:3], *values[-1:])))
 
 
-def _roots(name: Symbol, given: Given, number: ast.Expr, state: State) -> Iterator[ConfigScalar]:
+def _roots(
+    name: Symbol, given: Given, number: Callable[[Given], ConfigScalar | None], state: State
+) -> Iterator[ConfigScalar]:
     """Where the number would be 0, if it were a straight line in what `name` stands for."""
     here = given[name]
     if isinstance(here, bool | str):
         return
-    one = value_of(number, {**given, name: here}, state)
-    two = value_of(number, {**given, name: here + 1}, state)
+    one = number({**given, name: here})
+    two = number({**given, name: here + 1})
     if not isinstance(one, int | float) or not isinstance(two, int | float) or one == two:
         return
     root = here - one / (two - one)
