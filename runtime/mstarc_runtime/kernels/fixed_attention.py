@@ -27,7 +27,6 @@ def attend_fixed(
     lengths,
     firsts,
     partial,
-    arrived,
     out,
     page_stride,
     scale,
@@ -37,7 +36,6 @@ def attend_fixed(
     D: tl.constexpr,
     PAGE: tl.constexpr,
     PARTS: tl.constexpr,
-    JOINS: tl.constexpr,
     M: tl.constexpr,
     N: tl.constexpr,
     FRAME: tl.constexpr,
@@ -102,26 +100,6 @@ def attend_fixed(
         tl.store(partial + own[:, None] + whole[None, :], seen)
         tl.store(partial + own + D, best)
         tl.store(partial + own + D + 1, total)
-        if JOINS:
-            tl.debug_barrier()
-            if tl.atomic_add(arrived + block, 1, sem="acq_rel") == PARTS - 1:
-                tl.store(arrived + block, 0)
-                first_part = (block * PARTS).to(tl.int64) * M * WIDE + query * WIDE
-                top = tl.full((M,), float("-inf"), dtype=tl.float32)
-                for other in tl.static_range(PARTS):
-                    at_part = partial + first_part + other * M * WIDE
-                    top = tl.maximum(top, tl.load(at_part + D, cache_modifier=".cg"))
-                level = tl.where(top == float("-inf"), 0.0, top)
-                total = tl.zeros((M,), dtype=tl.float32)
-                seen = tl.zeros((M, D), dtype=tl.float32)
-                for other in tl.static_range(PARTS):
-                    at_part = partial + first_part + other * M * WIDE
-                    fade = tl.exp2(tl.load(at_part + D, cache_modifier=".cg") - level)
-                    total += fade * tl.load(at_part + D + 1, cache_modifier=".cg")
-                    sums = at_part[:, None] + whole[None, :]
-                    seen += fade[:, None] * tl.load(sums, cache_modifier=".cg")
-                result = (seen / total[:, None]).to(out.dtype.element_ty)
-                tl.store(to, result, mask=is_query[:, None])
 
 
 @triton.jit
@@ -170,15 +148,13 @@ _BLOCKS = 264
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttendCut:
     """How the work is cut: queries of a block, keys at once, parts of the context, a block's warps,
-    loads under way. Parts are joined by a kernel of its own, or (`joins`) by the last of the blocks
-    that have made them. Measured on an H200."""
+    loads under way. Measured on an H200."""
 
     rows: int
     columns: int
     parts: int
     warps: int
     stages: int
-    joins: bool = False
 
     @classmethod
     def of(cls, *, blocks_of_64: int, queries: int, head_dim: int) -> Self:
@@ -191,7 +167,9 @@ class AttendCut:
             return cls(rows=rows, columns=64, parts=min(8, share), warps=4, stages=3)
         if share > 8:
             return cls(rows=rows, columns=64, parts=min(14, share), warps=4, stages=2)
-        return cls(rows=rows, columns=32, parts=share, warps=4, stages=2)
+        if share > 1:
+            return cls(rows=rows, columns=64, parts=share, warps=8, stages=2)
+        return cls(rows=rows, columns=32, parts=1, warps=4, stages=2)
 
 
 class FixedRowsAttention:
@@ -231,8 +209,6 @@ class FixedRowsAttention:
             device=device,
         )
         self._blocks = blocks
-        self._joins = self._cut.joins and self._parts > 1
-        self._arrived = torch.zeros(blocks, dtype=torch.int32, device=device)
 
     def __call__(
         self,
@@ -257,7 +233,6 @@ class FixedRowsAttention:
             lengths,
             firsts,
             self._partial,
-            self._arrived,
             out,
             pages.stride(0),
             scale,
@@ -267,7 +242,6 @@ class FixedRowsAttention:
             D=self._head_dim,
             PAGE=self._page_size,
             PARTS=self._parts,
-            JOINS=self._joins,
             M=self._rows,
             N=self._cut.columns,
             FRAME=self._frame,
@@ -276,7 +250,7 @@ class FixedRowsAttention:
             num_warps=self._cut.warps,
             launch_pdl=self._chained,
         )
-        if self._parts > 1 and not self._joins:
+        if self._parts > 1:
             join_parts[(self._blocks, self._rows)](
                 self._partial,
                 out,

@@ -121,33 +121,6 @@ def test_rows_attend_their_pages(
         torch.testing.assert_close(found, wanted, atol=0.02, rtol=0.02)
 
 
-def test_parts_are_joined_by_their_last_block_as_by_a_kernel() -> None:
-    from mstarc_runtime.kernels.fixed_attention import AttendCut, FixedRowsAttention
-
-    generator = torch.Generator(DEVICE).manual_seed(5)
-    heads, width, each = 8, 64, 5
-    held = torch.tensor([192, 5], dtype=torch.int32, device=DEVICE)
-    q = _normal(generator, 2 * each, heads, width).bfloat16()
-    keys, values, table = _cache(generator, 2, 1, width)
-    given = {"lengths": held, "firsts": held - each, "pages": table, "keys": keys, "values": values}
-    found = []
-    for joins in (False, True):
-        attend = FixedRowsAttention(
-            batch=2,
-            each=each,
-            heads=heads,
-            kv_heads=1,
-            head_dim=width,
-            page_size=PAGE,
-            mask=CAUSAL,
-            device=DEVICE,
-            cut=AttendCut(rows=16, columns=32, parts=3, warps=4, stages=2, joins=joins),
-        )
-        found += [attend(q, **given, scale=0.1) for _ in range(2)]
-    assert torch.equal(found[2], found[3])
-    torch.testing.assert_close(found[2].float(), found[0].float(), atol=1e-2, rtol=1e-2)
-
-
 def _normal(generator: torch.Generator, *dims: int) -> Tensor:
     return torch.randn(*dims, generator=generator, device=DEVICE)
 
