@@ -74,9 +74,8 @@ def _wanted(kind: Kind, inner: int, batch: int) -> Shape:
 def _several(kind: Kind, inner: int, outer: int, batch: int) -> Shape | None:
     """The cut for two to four rows without the tensor cores; None where these are no slower.
 
-    Measured at two and at four rows with the matrices of Llama 3.2 3B and of Qwen3-Omni's Thinker,
-    Talker and predictor: beside each the µs, and those with the tensor cores. Where four rows take
-    the tensor cores, three do.
+    Measured with the matrices of Llama 3.2 3B and of Qwen3-Omni's Thinker, Talker and predictor:
+    beside each the µs, and those with the tensor cores.
     """
     if batch not in (2, 3, 4):
         return None
@@ -107,18 +106,27 @@ def _of_several(kind: Kind, inner: int, outer: int, batch: int) -> Iterator[Shap
         if batch == 2:
             # 6144 x 1024: 4.5 for 6.7
             yield Shape(rows=8, columns=256, warps=4, held=2)
+        if batch == 3:
+            # 6144 x 1024: 4.7 for 6.7
+            yield Shape(rows=2, columns=256, warps=1, held=2)
         # 6144 x 1024: 5.0 for 6.7
         yield Shape(rows=2, columns=256, warps=1, held=1)
     elif kind is GATE and batch == 2:
-        # 16384 x 3072: 25.9 for 27.8. With four rows 29.4 for 27.2.
+        # 16384 x 3072: 25.9 for 27.8
         yield Shape(rows=1, columns=512, warps=1, held=2)
+    elif kind is GATE and batch == 3:
+        # 16384 x 3072: 27.7 for 28.3. With four rows 29.4 for 27.2.
+        yield Shape(rows=2, columns=256, warps=1, held=2)
     elif kind is LOGITS and small:
         # 2048 x 1024: 3.0 for 5.6, with two rows and with four
         yield Shape(rows=2, columns=512, warps=1, held=2)
     elif kind is LOGITS and batch == 2:
-        # 28684 x 3072: 45.3 for 48.9; 152064 x 2048: 144.7 for 151.2. With four rows 48.7 for
-        # 48.6 and 151.8 for 150.4.
+        # 28684 x 3072: 45.3 for 48.9; 152064 x 2048: 144.7 for 151.2
         yield Shape(rows=4, columns=256, warps=1, held=2)
+    elif kind is LOGITS and batch == 3:
+        # 28684 x 3072: 47.1 for 50.8; 152064 x 2048: 145.0 for 151.9. With four rows 48.7 for
+        # 48.6 and 151.8 for 150.4.
+        yield Shape(rows=4, columns=256, warps=1, held=4)
     elif kind is RESIDUAL:
         yield from _residuals_of_several(inner, outer, batch)
 
@@ -129,12 +137,13 @@ def _residuals_of_several(inner: int, outer: int, batch: int) -> Iterator[Shape]
             # With two rows 1024 x 2048: 2.6 for 5.5; 2048 x 4096: 5.4 for 9.3.
             # With four 1024 x 2048: 3.8 for 5.4; 2048 x 4096: 6.6 for 9.4.
             yield Shape(rows=4, columns=1024, warps=4, held=2)
-        # 1024 x 3072: 4.4 for 8.3, with four rows 4.9 for 7.9
+        # 1024 x 3072: 3.2 for 8.3, with four rows 3.7 for 7.9
+        yield Shape(rows=4, columns=1024, warps=4, held=3)
         yield Shape(rows=4, columns=1024, warps=4, held=1)
     if batch == 2:
         # 3072 x 3072: 6.1 for 10.6; 3072 x 8192: 14.9 for 18.4
         yield Shape(rows=4, columns=1024, warps=4, held=1)
-    # 3072 x 3072: 7.1 for 9.9; 3072 x 8192: 16.8 for 18.4
+    # 3072 x 3072: 7.1 for 9.9; 3072 x 8192: 16.8 for 18.4, with three rows 17.2
     yield Shape(rows=4, columns=512, warps=2, held=2)
 
 

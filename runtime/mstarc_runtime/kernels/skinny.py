@@ -173,7 +173,9 @@ def few_rows(
     to = batch[None, :] * N + rows[:, None]
     # What is needed behind the loop is asked for before it, so that the end waits for nothing.
     if NORMED:
-        squared = _squares(squares, parts, batch, B, PARTS)
+        # Of many parts no more than the rows there are, as they stay in registers.
+        NARROW: tl.constexpr = 4 if B <= 4 else WIDTH
+        squared = _squares(squares, parts, tl.arange(0, NARROW), B, PARTS)
     if KIND == RESIDUAL:
         before = tl.load(residual + to, mask=where, other=0.0)
         gains = tl.load(gain + read).to(tl.float32)
@@ -213,6 +215,9 @@ def few_rows(
             tl.store(arrived + tile, 0)
         if NORMED:
             factor = tl.rsqrt(tl.sum(squared, axis=0) / K + eps)
+            if NARROW < WIDTH:
+                is_its = batch[:, None] == tl.arange(0, NARROW)[None, :]
+                factor = tl.sum(tl.where(is_its, factor[None, :], 0.0), axis=1)
             sums *= factor[None, :]
             ups *= factor[None, :]
         if KIND == PROJECT:
