@@ -13,7 +13,7 @@ one sum, so that sums take as many registers for four rows as the weights would 
 import triton
 import triton.language as tl
 
-from mstarc_runtime.kernels.dependent import allow_next, ask_for, wait_for_previous
+from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 
 _GATE = tl.constexpr(1)
 _PROJECT = tl.constexpr(0)
@@ -82,16 +82,14 @@ def several_rows(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     HELD: tl.constexpr,
-    ASKED: tl.constexpr,
     EARLY: tl.constexpr,
     PARTS: tl.constexpr,
     KIND: tl.constexpr,
     NORMED: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
-    """`h` i64[B, K / 4] and `weight` i64[.., K / 4] are bf16 numbers. `COLUMNS` a pass; `ASKED`
-    columns, whole passes of a block's rows, are asked for before the block waits. `EARLY`: squares
-    are added before the weights, as they are too many to be kept meanwhile."""
+    """`h` i64[B, K / 4] and `weight` i64[.., K / 4] are bf16 numbers. `COLUMNS` a pass.
+    `EARLY`: squares are added before the weights, as they are too many to be kept meanwhile."""
     tl.static_assert(B >= 2 and B <= 4)
     tl.static_assert(K % (COLUMNS * HELD) == 0)
     FOURTH: tl.constexpr = K // 4
@@ -112,13 +110,6 @@ def several_rows(
     for number in tl.static_range(HELD):
         ones = tl.load(a_at + number * PASS, eviction_policy="evict_first")
         held += (ones,)  # type: ignore[assignment]  # it grows while this is unrolled
-    if ASKED > 0:
-        # A line holds 64 weights, and 16 of what is pointed at.
-        LINES: tl.constexpr = COLUMNS // 64
-        line = tl.arange(0, LINES) * 16
-        lines = weight + own[:, None].to(tl.int64) * FOURTH + HELD * PASS + line[None, :]
-        for step in tl.static_range(0, ASKED, COLUMNS):
-            ask_for(lines + step // 4, CHAINED)
     wait_for_previous(CHAINED)
     batch = tl.arange(0, 4)
     is_row = batch < B

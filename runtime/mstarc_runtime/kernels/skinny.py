@@ -10,8 +10,8 @@ squares; the factor goes onto the product, which is the same number.
     logits       f32[B, N]
 
 One row: each block takes a few rows of the weights, whole, and adds in the order of the columns.
-Two to four rows, where their shape says so: likewise (see `several_rows`).
-More rows: the tensor cores, columns split over blocks; the block that comes last adds the parts in
+More rows, where their shape says so: likewise (see `several_rows` and `spread_rows`).
+Else: the tensor cores, columns split over blocks; the block that comes last adds the parts in
 their order. So a row's numbers depend on the bucket, never on its neighbours or on timing.
 
 A kernel starts while the one before it ends, and asks for its weights then (see `dependent`).
@@ -26,6 +26,7 @@ from torch import Tensor
 
 from mstarc_runtime.kernels.dependent import allow_next, ask_for, wait_for_previous
 from mstarc_runtime.kernels.several_rows import several_rows
+from mstarc_runtime.kernels.spread_rows import spread_rows
 
 PROJECT = tl.constexpr(0)
 GATE = tl.constexpr(1)
@@ -240,8 +241,8 @@ class Shape:
     """How a product is cut. `rows` of the weights a block, `columns` a pass, `split` blocks along
     the columns (more than one row only), `stages` passes under way, `warps` of a block.
 
-    With `held` passes in registers it is two to four rows through `several_rows`, which asks for
-    `asked` more columns before it waits."""
+    With `held` passes in registers it is two to four rows through `several_rows`, or any number
+    through `spread_rows`: then `columns` are those of a warp."""
 
     rows: int
     columns: int
@@ -249,7 +250,13 @@ class Shape:
     split: int = 1
     stages: int = 4
     held: int = 0
-    asked: int = 0
+    spread: bool = False
+
+    @property
+    def step(self) -> int:
+        """Columns that a matrix must have a multiple of."""
+        warps = self.warps if self.spread else 1
+        return self.split * self.columns * warps * max(1, self.held)
 
 
 class Product:
@@ -272,10 +279,7 @@ class Product:
         self.count = weight.shape[0] // (2 if kind == GATE else 1)
         self.inner = weight.shape[1]
         self.tiles = triton.cdiv(self.count, shape.rows)
-        assert self.inner % (shape.split * shape.columns * max(1, shape.held)) == 0, (
-            self.inner,
-            shape,
-        )
+        assert self.inner % shape.step == 0, (self.inner, shape)
         self.width = max(16, triton.next_power_of_2(batch))
         blocks = self.tiles * shape.split * (2 if kind == GATE else 1)
         most = min(_ASKED_BYTES, _ASKED_IN_ALL // blocks) // (2 * shape.rows * shape.columns)
@@ -327,6 +331,19 @@ class Product:
         if self.batch == 1:
             one_row[(self.tiles,)](*tensors, self.count, eps, **constants)
             return
+        if shape.spread:
+            spread_rows[(self.tiles,)](
+                *tensors,
+                self.count,
+                eps,
+                B=self.batch,
+                WIDTH=max(8, triton.next_power_of_2(self.batch)),
+                WARPS=shape.warps,
+                HELD=shape.held,
+                num_stages=1,
+                **constants,
+            )
+            return
         if shape.held:
             several_rows[(self.tiles,)](
                 h.view(torch.int64),
@@ -338,7 +355,6 @@ class Product:
                 eps,
                 B=self.batch,
                 HELD=shape.held,
-                ASKED=min(shape.asked, self.inner - shape.held * shape.columns),
                 EARLY=parts > 128 * shape.warps,
                 **constants,
             )

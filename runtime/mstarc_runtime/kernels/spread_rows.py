@@ -1,0 +1,110 @@
+"""A weight matrix times some rows: `skinny`'s products, columns spread over the warps of a block.
+
+The tensor cores add, each warp its own columns, and what the warps have is added within the block:
+so nothing is split between blocks, as in `several_rows`, and no sum costs more for eight rows than
+for one. A block holds the next `HELD` passes of its weights, the first of them since before it
+waited for the kernel in front. Which kinds there are, and what comes in and goes out, is in
+`skinny`'s text.
+"""
+
+import triton
+import triton.language as tl
+
+from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
+
+_GATE = tl.constexpr(1)
+_PROJECT = tl.constexpr(0)
+_RESIDUAL = tl.constexpr(2)
+
+
+@triton.jit
+def spread_rows(
+    h,
+    squares,
+    parts,
+    weight,
+    out,
+    residual,
+    gain,
+    squares_out,
+    N,
+    eps,
+    B: tl.constexpr,
+    WIDTH: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    WARPS: tl.constexpr,
+    HELD: tl.constexpr,
+    PARTS: tl.constexpr,
+    KIND: tl.constexpr,
+    NORMED: tl.constexpr,
+    CHAINED: tl.constexpr,
+):
+    """`COLUMNS` a warp and pass."""
+    tl.static_assert(K % (COLUMNS * WARPS * HELD) == 0)
+    PASS: tl.constexpr = COLUMNS * WARPS
+    BOTH: tl.constexpr = 2 * ROWS if KIND == _GATE else ROWS
+    block = tl.program_id(0)
+    rows = block * ROWS + tl.arange(0, ROWS)
+    inside = rows < N
+    columns = tl.arange(0, WARPS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    batch = tl.arange(0, WIDTH)
+    is_row = batch < B
+    if KIND == _GATE:
+        # Gate and up of an output stand side by side.
+        both = tl.arange(0, 2 * ROWS)
+        own = tl.minimum(block * ROWS + both // 2, N - 1) + (both % 2) * N
+    else:
+        own = tl.where(inside, rows, N - 1)
+    a_at = weight + own[None, :, None].to(tl.int64) * K + columns[:, None, :]
+    allow_next(CHAINED)
+    held = ()
+    for number in tl.static_range(HELD):
+        ones = tl.load(a_at + number * PASS, eviction_policy="evict_first")
+        held += (ones,)  # type: ignore[assignment]  # it grows while this is unrolled
+    wait_for_previous(CHAINED)
+    where = inside[:, None] & is_row[None, :]
+    to = batch[None, :] * N + rows[:, None]
+    x_at = h + tl.where(is_row, batch, 0)[None, None, :] * K + columns[:, :, None]
+    # What is needed behind the loop is asked for before it, so that the end waits for nothing.
+    if NORMED:
+        part = tl.arange(0, PARTS)
+        squared = tl.load(
+            squares + part[:, None] * B + batch[None, :],
+            mask=(part < parts)[:, None] & is_row[None, :],
+            other=0.0,
+        )
+    if KIND == _RESIDUAL:
+        before = tl.load(residual + to, mask=where, other=0.0)
+        gains = tl.load(gain + rows, mask=inside, other=0.0).to(tl.float32)
+    sums = tl.zeros((WARPS, BOTH, WIDTH), dtype=tl.float32)
+    for first in tl.range(HELD * PASS, K, HELD * PASS):
+        coming = ()
+        for number in tl.static_range(HELD):
+            at = first + number * PASS
+            x = tl.load(x_at + at - HELD * PASS)
+            ones = tl.load(a_at + at, eviction_policy="evict_first")
+            sums = tl.dot(held[number], x, sums)
+            coming += (ones,)  # type: ignore[assignment]  # as above
+        held = coming
+    for number in tl.static_range(HELD):
+        x = tl.load(x_at + K - (HELD - number) * PASS)
+        sums = tl.dot(held[number], x, sums)
+    sums = tl.sum(sums, axis=0)
+    if NORMED:
+        sums *= tl.rsqrt(tl.sum(squared, axis=0) / K + eps)[None, :]
+    if KIND == _PROJECT:
+        tl.store(out + to, sums.to(out.dtype.element_ty), mask=where)
+    elif KIND == _GATE:
+        gates, ups = tl.split(tl.permute(tl.reshape(sums, (ROWS, 2, WIDTH)), (0, 2, 1)))
+        made = gates / (1.0 + tl.exp(-gates)) * ups
+        tl.store(out + to, made.to(out.dtype.element_ty), mask=where)
+    elif KIND == _RESIDUAL:
+        sums += before
+        tl.store(residual + to, sums, mask=where)
+        tl.store(out + to, (sums * gains[:, None]).to(out.dtype.element_ty), mask=where)
+        own_squares = tl.sum(tl.where(where, sums * sums, 0.0), axis=0)
+        tl.store(squares_out + block * B + batch, own_squares, mask=is_row)
+    else:
+        tl.store(out + to, sums, mask=where)
