@@ -10,6 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mstarc_runtime.engine.options import OptionTable
+from mstarc_runtime.engine.passes import Table
 from mstarc_runtime.layers.sampler import SamplerState, SamplingSettings
 
 CPU = torch.device("cpu")
@@ -33,11 +34,34 @@ def test_options_are_filled_in() -> None:
         table.take(name, slots)
     with _Operations() as found:
         table.admit(2, {"steps": 4, "scale": 0.5})
-    assert found.names.count("fill_") == 3
+    assert found.names.count("fill_") == 2
     assert "copy_" not in found.names
     assert table.take("steps", slots).tolist() == [10, 4]
     assert table.take("scale", slots).tolist() == [1.5, 0.5]
     assert table.take("loud", slots).tolist() == [True, False]
+
+
+def test_what_a_request_asks_like_the_one_before_is_not_written_again() -> None:
+    options = OptionTable(slots=1, device=CPU)
+    sampler = SamplerState(slots=1, vocab=8, device=CPU, mode="greedy")
+    table = Table("t", "f32", capacity=4, slots=1, device=CPU)
+    slots = torch.tensor([0])
+    for seed in (0, 5):
+        options.admit(0, {"steps": 10, "seed": seed})
+        options.take("steps", slots)
+        options.take("seed", slots)
+        sampler.admit(0, SamplingSettings(seed=seed))
+        table.admit(0, {"t": [1.0, 0.5]})
+    options.release(0)
+    with _Operations() as found:
+        options.admit(0, {"steps": 10, "seed": 5})
+        sampler.admit(0, SamplingSettings(seed=5))
+        table.admit(0, {"t": [1.0, 0.5]})
+    assert found.names == []
+    options.admit(0, {"steps": 3, "seed": 5})
+    table.admit(0, {"t": [1.0, 0.75]})
+    assert options.take("steps", slots).tolist() == [3]
+    assert table._rows[0].tolist() == [1.0, 0.75, 0.0, 0.0, 0.0]
 
 
 def test_settings_of_samplers_are_filled_in() -> None:

@@ -31,6 +31,8 @@ class OptionTable:
         self._device = device
         self._values: list[Mapping[str, Any]] = [{} for _ in range(slots + 1)]
         self._columns: dict[str, Tensor] = {}
+        # The numbers that stand in each column, by slot.
+        self._filled: dict[str, list[Any]] = {}
         self._wants: list[Collection[str] | None] = [None] * (slots + 1)
 
     def admit(
@@ -40,7 +42,10 @@ class OptionTable:
         self._values[slot] = options
         self._wants[slot] = wants
         for name, column in self._columns.items():
-            column[slot].fill_(options.get(name, 0))
+            number, filled = options.get(name, 0), self._filled[name]
+            if number != filled[slot]:
+                column[slot].fill_(number)
+                filled[slot] = number
 
     def admit_any(self, slot: int) -> None:
         """Gives a slot to nobody in particular: every option is 0."""
@@ -75,7 +80,8 @@ class OptionTable:
             dtype=_DTYPES[kind],
             device=self._device,
         )
-        for slot, values in enumerate(self._values):
-            column[slot].fill_(values.get(name, 0))
+        filled = self._filled[name] = [values.get(name, 0) for values in self._values]
+        for slot, number in enumerate(filled):
+            column[slot].fill_(number)
         self._columns[name] = column
         return column

@@ -57,10 +57,15 @@ class Table:
         self.name = name
         # A test asks about the pass behind the last one, too: what it gets there decides nothing.
         self._rows = torch.zeros((slots + 1, capacity + 1), dtype=torch_dtype(dtype), device=device)
+        # What the rows begin with.
+        self._held: list[list[Any]] = [[] for _ in range(slots + 1)]
 
     def admit(self, slot: int, options: Mapping[str, Any]) -> None:
-        numbers = options[self.name]
+        numbers = list(options[self.name])
         assert len(numbers) < self._rows.shape[1], f"table {self.name} has {len(numbers)} entries"
+        if numbers == self._held[slot]:
+            return
+        self._held[slot] = numbers
         made = torch.tensor(numbers, dtype=self._rows.dtype)
         if self._rows.device.type == "cuda":
             # From memory of its own kind, else the host would wait for what the device has to do.

@@ -166,6 +166,8 @@ class SamplerState:
         self._seed = torch.zeros(slots + 1, dtype=torch.int64, device=device)
         self._draws = torch.zeros(slots + 1, dtype=torch.int64, device=device)
         self._drawing = [False] * (slots + 1)
+        # What the rows above hold of each slot.
+        self._held = [GREEDY] * (slots + 1)
         self._by_kernels = device.type == "cuda" and mode != "greedy"
         self._ranked = ranked
         self._kernels: dict[int, Any] = {}
@@ -186,14 +188,22 @@ class SamplerState:
         )
         assert self.mode != "greedy" or settings.temperature == 0.0, "a greedy sampler never draws"
         self._drawing[slot] = settings.temperature > 0
-        # Filled in: what is assigned is copied, and waits for all that the device has to do.
-        self._temperature[slot].fill_(settings.temperature)
-        self._top_p[slot].fill_(settings.top_p)
-        self._penalty[slot].fill_(settings.repetition_penalty)
-        self._top_k[slot].fill_(settings.top_k)
-        # The low 64 bits, so that every whole number is a seed.
-        self._seed[slot].fill_((settings.seed + (1 << 63)) % (1 << 64) - (1 << 63))
-        self._draws[slot].fill_(0)
+        before, self._held[slot] = self._held[slot], settings
+        # Filled in: what is assigned is copied, and waits for all that the device has to do. What
+        # the request before has left is not written again.
+        if settings.temperature != before.temperature:
+            self._temperature[slot].fill_(settings.temperature)
+        if settings.top_p != before.top_p:
+            self._top_p[slot].fill_(settings.top_p)
+        if settings.repetition_penalty != before.repetition_penalty:
+            self._penalty[slot].fill_(settings.repetition_penalty)
+        if settings.top_k != before.top_k:
+            self._top_k[slot].fill_(settings.top_k)
+        if settings.seed != before.seed:
+            # The low 64 bits, so that every whole number is a seed.
+            self._seed[slot].fill_((settings.seed + (1 << 63)) % (1 << 64) - (1 << 63))
+        if self.mode != "greedy":
+            self._draws[slot].fill_(0)
         if self._seen is not None:
             self._seen[slot].fill_(False)
 
