@@ -4,13 +4,16 @@ Policies ask for the same few times in every request, and what a time becomes co
 all else of a pass. So each product keeps its rows by time: a block takes some columns, looks where
 its part of a time's row would be, and computes it only where another time's is. Whether it was
 remembered changes no bit. A block has marks of its own, so that nothing is waited for. It takes
-so many columns that there are few blocks where all is remembered, and computes some at once.
+so many columns that there are few blocks where all is remembered, and computes some at once. A
+product starts while the one before it ends (see `dependent`).
 """
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 
 _SLOTS = 128
 # No time has these bits.
@@ -21,11 +24,13 @@ _NOBODY = 0x7FFFFFFF
 def _remembered(
     times, x, waves, weight, bias, marks, kept, out, batch, N,
     K: tl.constexpr, ROWS: tl.constexpr, GROUPS: tl.constexpr, COLUMNS: tl.constexpr,
-    SLOTS: tl.constexpr, WAVES: tl.constexpr, SILU: tl.constexpr,
+    SLOTS: tl.constexpr, WAVES: tl.constexpr, SILU: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
     block = tl.program_id(0)
     column = tl.arange(0, COLUMNS)
     own = block * ROWS * GROUPS + tl.arange(0, ROWS * GROUPS)
+    allow_next(CHAINED)
+    wait_for_previous(CHAINED)
     for row in range(batch):
         time = tl.load(times + row)
         bits = time.to(tl.int32, bitcast=True)
@@ -72,6 +77,7 @@ class RememberedProduct:
         self, weight: Tensor, bias: Tensor, *, silu: bool = False, turns: Tensor | None = None
     ) -> None:
         self._weight, self._bias, self._silu, self._turns = weight, bias, silu, turns
+        self._chained = weight.is_cuda
         count = len(weight)
         # A product that reads much is cut into blocks enough, a small one into many.
         self._rows, self._groups = (16, 16) if count > 1 << 14 else (8, 1)
@@ -103,6 +109,8 @@ class RememberedProduct:
             SLOTS=_SLOTS,
             WAVES=x is None,
             SILU=self._silu,
+            CHAINED=self._chained,
             num_warps=4,
+            launch_pdl=self._chained,
         )
         return out

@@ -120,8 +120,8 @@ class Experts(nn.Module):
     def denoise(self, ctx: KVContext, x: Tensor, t: Tensor) -> Tensor:
         """The velocity f32[B, H, A] of actions `x` f32[B, H, A] at times `t` f32[B]."""
         dtype = self.into.weight.dtype
-        times = self._times.at(t)
         turns = self.rope.turns(ctx.positions)
+        times = self._times.at(t)
         velocity = self._streamed.velocity(ctx, x, times, turns)
         if velocity is not None:
             return velocity
