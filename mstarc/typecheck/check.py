@@ -44,7 +44,7 @@ def check(
     declare_walks(links, state)
     check_walks(state)
     ways = check_machines(state)
-    check_contexts(state)
+    check_contexts(links, state)
     check_ends(state)
     if not any(found.code == "MS0325" for found in sink.diagnostics):
         # These put lets in, of which none may be computed from itself.

@@ -1,13 +1,17 @@
-"""Contexts over the whole spec: what is forked or read must be written somewhere."""
+"""Contexts over the whole spec: what is forked or read must be written somewhere that runs."""
 
 from mstarc.diagnostics import Diagnostic, Label
 from mstarc.syntax import ast
+from mstarc.typecheck.links import Links
 from mstarc.typecheck.state import State
+from mstarc.typecheck.typed import WalkInfo
 
 
-def check_contexts(state: State) -> None:
+def check_contexts(links: Links, state: State) -> None:
     """Refuse forks and reads of contexts that nothing ever writes."""
     written: set[tuple[str, str]] = set()
+    idle = _in_idle_walks(links, state)
+    in_vain: dict[tuple[str, str], WalkInfo] = {}
     read: list[tuple[str, str, ast.OpCall]] = []
     forks = [
         node
@@ -24,7 +28,10 @@ def check_contexts(state: State) -> None:
         node = state.nodes[call.target.node.text]
         op = node.ops[call.target.op.text]
         context = chosen.split("[")[0]
-        if op.writes:
+        if call in idle:
+            names = (context, *op.writes[1:]) if op.writes else ()
+            in_vain.update(dict.fromkeys(((node.name, name) for name in names), idle[call]))
+        elif op.writes:
             written.update((node.name, name) for name in (context, *op.writes[1:]))
             read.extend((node.name, name, call) for name in op.reads)
         else:
@@ -50,11 +57,27 @@ def check_contexts(state: State) -> None:
             continue
         reported.add((node_name, context))
         op = state.nodes[node_name].ops[call.target.op.text]
-        state.sink.report(
-            Diagnostic(
-                code="MS0535",
-                message=f"`{op.title}` reads `{node_name}.{context}`, which nothing ever writes",
-                primary=Label(span=call.span, text="reads an empty context"),
-                helps=("call an op that writes it first",),
-            ).label(op.decl.name.span, "declared here")
-        )
+        diagnostic = Diagnostic(
+            code="MS0535",
+            message=f"`{op.title}` reads `{node_name}.{context}`, which nothing ever writes",
+            primary=Label(span=call.span, text="reads an empty context"),
+        ).label(op.decl.name.span, "declared here")
+        walk = in_vain.get((node_name, context))
+        if walk is None:
+            diagnostic = diagnostic.help("call an op that writes it first")
+        else:
+            diagnostic = diagnostic.label(walk.decl.name.span, "writes it, and no machine runs it")
+            diagnostic = diagnostic.help(f"run it first: `run {walk.name}(…)`")
+        state.sink.report(diagnostic)
+
+
+def _in_idle_walks(links: Links, state: State) -> dict[ast.OpCall, WalkInfo]:
+    """The calls of walks that no machine runs, which is reported on its own."""
+    run = {walk for walks in links.walks.values() for walk in walks}
+    return {
+        node: walk
+        for walk in state.walks.values()
+        if walk.name not in run
+        for node in ast.descendants(walk.decl.body)
+        if isinstance(node, ast.OpCall)
+    }

@@ -15,6 +15,7 @@ from mstarc.typecheck.types import (
     DTYPES,
     ERROR,
     FLAG,
+    INT,
     MEDIA_KINDS,
     SCALAR_KINDS,
     ListType,
@@ -139,16 +140,35 @@ def _dim(dim: ast.Dim, scope: int, state: State) -> Dim:
             for name in ast.descendants(dim)
             if isinstance(name, ast.Name)
         ):
-            state.error(
-                "MS0323",
-                dim.span,
-                f"`{text_of(dim)}` is not a size",
-                "a size is a whole number, a name of one, or `+ - * // %` of them",
-            )
+            _refuse_dim(dim, state)
         return variable(DimVar("?", state.new_scope(), "unknown"))
     if size.value is not None and size.value < 1:
         state.error("MS0323", dim.span, f"`{text_of(dim)}` is not a size", f"it is {size.value}")
     return size
+
+
+def _refuse_dim(dim: ast.Expr, state: State) -> None:
+    diagnostic = Diagnostic(
+        code="MS0323",
+        message=f"`{text_of(dim)}` is not a size",
+        primary=Label(
+            span=dim.span, text="a size is a whole number, a name of one, or `+ - * // %` of them"
+        ),
+    )
+    parts = list(ast.descendants(dim))
+    for part in parts:
+        symbol = state.resolved.meaning(part) if isinstance(part, ast.Name) else None
+        if symbol is None or symbol.kind not in ("option", "let"):
+            continue
+        type_ = state.fields.get(symbol.name, INT)
+        if type_ in (INT, ERROR):
+            continue
+        diagnostic = diagnostic.label(symbol.declaration.span, f"is `{type_}`, and no `int`")
+        if symbol.kind == "let":
+            parts.extend(ast.descendants(symbol.of(ast.Let).value))
+    if any(isinstance(part, ast.Binary) and part.op == "/" for part in parts):
+        diagnostic = diagnostic.help("`//` divides whole numbers, downwards; `/` gives a `float`")
+    state.sink.report(diagnostic)
 
 
 def _dim_name(name: ast.Name, scope: int, state: State) -> Dim | None:
@@ -161,6 +181,8 @@ def _dim_name(name: ast.Name, scope: int, state: State) -> Dim | None:
             if value is None:
                 return variable(DimVar(symbol.name, 0, "request"))
             return constant(value) if type(value) is int else None
+        case "option" | "let" if state.fields.get(symbol.name, INT) not in (INT, ERROR):
+            return None
         case "option":
             return variable(DimVar(symbol.name, 0, "request"))
         case "let":

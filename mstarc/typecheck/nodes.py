@@ -11,30 +11,14 @@ from mstarc.typecheck.arrays import check_count
 from mstarc.typecheck.constants import evaluate
 from mstarc.typecheck.environment import Env
 from mstarc.typecheck.ops import check_op
+from mstarc.typecheck.samplers import check_settings, refuse_range, samplers_of
 from mstarc.typecheck.state import State
 from mstarc.typecheck.typed import ContextInfo, Engine, NodeInfo, WeightsInfo
-from mstarc.typecheck.types import ERROR, ScalarType
 from mstarc.typecheck.values import Values
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 KV_SETTINGS = ("layers", "heads", "head_dim", "rope_axes", "length")
 KV_NEEDED = ("layers", "heads", "head_dim")
-SAMPLE_SETTINGS = (
-    "temperature",
-    "top_k",
-    "top_p",
-    "repetition_penalty",
-    "seed",
-    "allow",
-)
-SAMPLE_RANGES = {
-    "temperature": (0.0, 100.0, "is at least 0"),
-    "top_k": (0, 10**9, "is at least 0, which takes all tokens"),
-    "top_p": (0.0, 1.0, "is from 0 to 1"),
-    "repetition_penalty": (1e-9, 100.0, "is above 0; 1 changes nothing"),
-}
-"""From, to, and the rule in words."""
-
 SHARD_KINDS = ("tensor", "expert", "sequence")
 BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -80,7 +64,7 @@ def _check_node(node: ast.NodeDecl, state: State) -> NodeInfo:
     _check_kv(node, engine, kv, state)
     if kv:  # of another engine this is said: the node is taken for what it looks like
         engine = "kv_cache"
-    samplers = _samplers(node, engine, state)
+    samplers = samplers_of(node, engine, state)
     info = NodeInfo(
         name=node.name.text,
         engine=engine,
@@ -208,7 +192,7 @@ def _check_kv(
             )
         )
         return
-    _check_settings(settings, KV_SETTINGS, "kv", state)
+    check_settings(settings, KV_SETTINGS, "kv", state)
     given = {setting.name.text for setting in settings}
     missing = [name for name in KV_NEEDED if name not in given]
     # An unknown setting is most likely the one that is missing, misspelt: that is said already.
@@ -222,7 +206,7 @@ def _check_kv(
         )
     for setting in settings:
         if setting.name.text in KV_SETTINGS:
-            _refuse_range(setting, state)
+            refuse_range(setting, state)
             value = evaluate(setting.value, state.config, state.resolved, state.sink)
             if value is not None and (type(value) is not int or value < 1):
                 diagnostic = Diagnostic(
@@ -233,131 +217,6 @@ def _check_kv(
                 if isinstance(setting.value, ast.Binary) and setting.value.op == "/":
                     diagnostic = diagnostic.help("`//` divides whole numbers")
                 state.sink.report(diagnostic)
-
-
-def _samplers(
-    node: ast.NodeDecl, engine: Engine, state: State
-) -> tuple[tuple[str, tuple[ast.Setting, ...]], ...]:
-    values = Values(state)
-    samplers = []
-    for item in node.items:
-        if not isinstance(item, ast.SampleItem):
-            continue
-        if engine != "kv_cache":
-            state.sink.report(
-                Diagnostic(
-                    code="MS0327",
-                    message=f"node `{node.name.text}` samples nothing, and has `sample`",
-                    primary=Label(span=item.span, text="only a kv_cache node samples"),
-                    helps=("write `: kv_cache`, or take `sample` away",),
-                ).label(node.engine.span, f"its engine is `{engine}`")
-            )
-        _check_settings(item.settings, SAMPLE_SETTINGS, "sample", state)
-        for setting in item.settings:
-            if setting.name.text == "allow":
-                _check_allowed(setting, state)
-                continue
-            _refuse_range(setting, state)
-            type_ = values.type_of(setting.value, Env())
-            is_number = isinstance(type_, ScalarType) and type_.kind in ("int", "float")
-            if type_ != ERROR and not is_number:
-                state.error(
-                    "MS0315", setting.value.span, f"`{setting.name.text}` is a number", f"`{type_}`"
-                )
-            _check_range(setting, state)
-        samplers.append((item.name.text if item.name is not None else "default", item.settings))
-    return tuple(samplers)
-
-
-def _check_allowed(setting: ast.Setting, state: State) -> None:
-    """Refuse ids that are no range, or none that is known before a request."""
-    if setting.last is None:
-        state.sink.report(
-            Diagnostic(
-                code="MS0315",
-                message="`allow` is a range of token ids",
-                primary=Label(span=setting.value.span, text="one value"),
-                helps=("write the first and the last id: `allow = 128256 .. 156939`",),
-            )
-        )
-        return
-    ends = [
-        (end, evaluate(end, state.config, state.resolved, state.sink))
-        for end in (setting.value, setting.last)
-    ]
-    for end, value in ends:
-        if value is not None and (type(value) is not int or value < 0):
-            state.error("MS0331", end.span, "`allow` is of ids from 0 on", f"is {value}")
-            return
-    first, last = (value for _, value in ends)
-    if isinstance(first, int) and isinstance(last, int) and last < first:
-        state.error(
-            "MS0331", setting.last.span, f"`allow` is of no id: it begins at {first}", f"is {last}"
-        )
-
-
-def _refuse_range(setting: ast.Setting, state: State) -> None:
-    if setting.last is not None:
-        state.error(
-            "MS0315",
-            setting.last.span,
-            f"`{setting.name.text}` is one number",
-            "only `allow` is a range",
-        )
-
-
-def _check_range(setting: ast.Setting, state: State) -> None:
-    """Refuse a number that a sampler cannot work with, or an option that may become one."""
-    allowed = SAMPLE_RANGES.get(setting.name.text)
-    if allowed is None:
-        return
-    low, high, rule = allowed
-    values: tuple[object, ...] = ()
-    option = None
-    match setting.value:
-        case ast.Int(value=value) | ast.Float(value=value):
-            values = (value,)
-        case ast.Name() as name:
-            symbol = state.resolved.meaning(name)
-            if symbol is not None and symbol.kind == "option":
-                option = state.options.get(symbol.name)
-                values = option.domain[1] if option is not None and option.domain else ()
-            elif symbol is not None and symbol.kind == "config":
-                values = (state.config.get(symbol.name),)
-        case ast.Unary(operand=ast.Int(value=value) | ast.Float(value=value)):
-            values = (-value,)
-        case _:
-            pass
-    wrong = [v for v in values if isinstance(v, int | float) and not low <= v <= high]
-    if not wrong:
-        return
-    verb = "may become" if option is not None else "is"
-    diagnostic = Diagnostic(
-        code="MS0331",
-        message=f"`{setting.name.text}` {rule}",
-        primary=Label(span=setting.value.span, text=f"{verb} {wrong[0]}"),
-    )
-    if option is not None and option.decl.domain is not None:
-        diagnostic = diagnostic.label(option.decl.domain.span, "what the option may be")
-    state.sink.report(diagnostic)
-
-
-def _check_settings(
-    settings: tuple[ast.Setting, ...], known: tuple[str, ...], block: str, state: State
-) -> None:
-    seen: dict[str, ast.Setting] = {}
-    for setting in settings:
-        if setting.name.text not in known:
-            what = f"setting of `{block}` named"
-            report_unknown(setting.name, known, "MS0220", what, state.sink)
-        elif (first := seen.setdefault(setting.name.text, setting)) is not setting:
-            state.sink.report(
-                Diagnostic(
-                    code="MS0201",
-                    message=f"`{setting.name.text}` is set twice",
-                    primary=Label(span=setting.span, text="set again here"),
-                ).label(first.span, "set first here")
-            )
 
 
 def _contexts(node: ast.NodeDecl, state: State) -> tuple[ContextInfo, ...]:

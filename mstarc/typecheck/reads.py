@@ -29,7 +29,8 @@ def check_reads(machines: Mapping[str, Ways], links: Links, state: State) -> Non
         _refuse_missing_marks(symbol, stream, everywhere, state)
         _refuse_silent(symbol, stream, machines, state)
     run = {walk for walks in links.walks.values() for walk in walks}
-    for walk in state.walks.values():
+    # What is wrong may be the reason why a walk is not run.
+    for walk in () if state.sink.has_errors else state.walks.values():
         if walk.name not in run:
             _report_idle(walk, state)
     for walk in state.walks.values():
