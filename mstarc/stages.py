@@ -69,13 +69,13 @@ def checked(spec: SourceFile, given: Given, job: Job) -> "Typed | None":
     job.tree = tree
     if tree is None or job.ends_after("parse", lambda: printed(tree, spec)):
         return None
-    return check_names_and_types(tree, spec, given, job)[1]
+    return check_names_and_types(tree, spec, given, job, fold=True)[1]
 
 
 def check_names_and_types(
-    tree: ast.Spec, spec: SourceFile, given: Given, job: Job
+    tree: ast.Spec, spec: SourceFile, given: Given, job: Job, *, fold: bool = False
 ) -> "tuple[Resolved, Typed]":
-    """A whole tree with its names and types, perhaps with errors."""
+    """A whole tree with its names and types, perhaps with errors: those that are one, as one."""
     found = DiagnosticSink()
     resolved = job.run("resolve", resolve, tree, found)
     # Types are checked also where names are unknown, so that one run reports both.
@@ -88,6 +88,10 @@ def check_names_and_types(
         from mstarc.syntax.doubled import without_consequences
 
         findings = without_consequences(spec, tree, findings)
+    if fold and len(findings) > 1:
+        from mstarc.diagnostics.folding import folded
+
+        findings = tuple(folded(findings))
     for finding in findings:
         job.sink.report(finding)
     return resolved, typed

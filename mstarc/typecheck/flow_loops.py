@@ -261,6 +261,8 @@ def _check_writer(
     if op is None or not op.writes:
         return
     chosen = state.contexts.get(call)
+    if call.context is not None and call.context.name.text != (chosen or "").split("[")[0]:
+        return  # it works on no such context, which is reported
     written = (chosen, *op.writes[1:]) if chosen is not None else op.writes
     for context in written:
         key = (op.node, context)

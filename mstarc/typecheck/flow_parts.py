@@ -70,9 +70,11 @@ def check_match(flow: "Flow", match: ast.Match, env: Env) -> None:
     kinds = _kinds(flow, subject)
     seen: dict[str, ast.Arm] = {}
     ends: list[tuple[int, Env]] = []
+    doubles = 0
     for arm in match.arms:
         kind = arm.kind.text
         earlier = seen.setdefault(kind, arm)
+        doubles += earlier is not arm
         if kinds and kind not in kinds:
             what = f"kind of part in `{match.subject.text}` named"
             report_unknown(arm.kind, kinds, "MS0209", what, state.sink)
@@ -88,13 +90,14 @@ def check_match(flow: "Flow", match: ast.Match, env: Env) -> None:
         inner = env.under(logic.both(env.facts, is_kind))
         media = next((m for m in kinds.values() if m.kind == kind), None)
         bound = state.resolved.uses[arm.binding]
-        type_ = media if media is not None else ERROR
+        type_ = media if media is not None and earlier is arm else ERROR
         state.types[arm.binding] = type_
         inner.set(bound, Held(type_, TRUE, arm.binding.span))
         flow.block(arm.body, inner)
         ends.append((is_kind, inner))
     missing = [kind for kind in kinds if kind not in seen]
-    if missing and all(kind in kinds for kind in seen):
+    # An arm for a kind that has one already was meant for another.
+    if len(missing) > doubles and all(kind in kinds for kind in seen):
         listed = " and ".join(f"`{kind}`" for kind in missing)
         state.sink.report(
             Diagnostic(
@@ -127,7 +130,8 @@ def check_each(flow: "Flow", each: ast.Each, env: Env) -> None:
         )
     for name, info in zip(each.items, infos, strict=False):
         type_: Type = ERROR
-        if info is not None and (each.policy is None or each in state.policies):
+        is_told = info is None or info.name in state.doubtful
+        if info is not None and not is_told and (each.policy is None or each in state.policies):
             cut = state.policies.get(each, info.policy)
             short = info.tail == "short" or (each.policy is not None and info.tail is None)
             type_ = chunk_type(cut, info.item, short=short, place=each, state=state)

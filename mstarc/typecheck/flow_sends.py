@@ -51,6 +51,7 @@ def check_send(flow: "Flow", send: ast.Send, env: Env) -> None:
         misfit = Fitter(0).fit(wanted, type_) if count is None else None
         if misfit is not None:
             state.sink.report(_misfit(misfit, value, stream.name, wanted, stream.decl.item))
+            state.doubtful.add(stream.name)
             return
         rows.append((value, count))
     counts = [(value, count) for value, count in rows if count is not None]

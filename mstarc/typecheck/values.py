@@ -38,7 +38,8 @@ class Values:
     """Finds and notes the type of each expression of one body, and what the body reads.
 
     `read` are the values that some expression names; `calls` the op calls in the order met, with
-    the context that each works on.
+    the context that each works on. `told` are values of which it was reported that they are not
+    there.
     """
 
     def __init__(self, state: State, *, is_machine: bool = False) -> None:
@@ -46,6 +47,7 @@ class Values:
         self.is_machine = is_machine
         self.read: set[Symbol] = set()
         self.calls: list[ast.OpCall] = []
+        self.told: set[tuple[int, Symbol]] = set()
 
     def type_of(self, expr: ast.Expr, env: Env) -> Type:
         """The type of a value, `… or none` where it may not be there."""
@@ -236,6 +238,11 @@ class Values:
             self.state.unsure.add(symbol)
             return optional(held.type)
         lost = env.lost.get(symbol)
+        # Its other reads are the same mistake. A machine's states are looked at several times first.
+        mistake = (id(self.state.sink), symbol)
+        if mistake in self.told:
+            return ERROR
+        self.told.add(mistake)
         if lost is None:
             self.state.sink.report(
                 Diagnostic(
@@ -245,8 +252,6 @@ class Values:
                     helps=(remedy(name, symbol, self.read, self.state),),
                 ).label(symbol.declaration.span, "set only here")
             )
-            # Its next reads here are the same mistake.
-            env.set(symbol, Held(ERROR, TRUE, name.span))
         else:
             self.state.sink.report(
                 Diagnostic(
