@@ -1,7 +1,7 @@
 """One mistake at several places → one finding.
 
-A name that nothing declares, or a value that no stream takes, is wrong wherever it stands; the first
-place is told, and the others beside it. An editor underlines each of them and folds none.
+A name that nothing declares, or a value that no stream takes, is wrong wherever it stands: the
+first place is told, and the others beside it. An editor underlines each of them and folds none.
 """
 
 from collections.abc import Iterable, Iterator

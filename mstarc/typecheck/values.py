@@ -9,8 +9,7 @@ from mstarc.syntax import ast
 from mstarc.typecheck import calls, operators, shapes
 from mstarc.typecheck.comparisons import refuse_impossible
 from mstarc.typecheck.early_reads import goes_over_nothing, remedy
-from mstarc.typecheck.environment import Env, Held
-from mstarc.typecheck.logic import TRUE
+from mstarc.typecheck.environment import Env
 from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import first_dynamic
 from mstarc.typecheck.text import text_of
@@ -238,7 +237,7 @@ class Values:
             self.state.unsure.add(symbol)
             return optional(held.type)
         lost = env.lost.get(symbol)
-        # Its other reads are the same mistake. A machine's states are looked at several times first.
+        # Its other reads are the same mistake; but states are looked at before, into other sinks.
         mistake = (id(self.state.sink), symbol)
         if mistake in self.told:
             return ERROR
