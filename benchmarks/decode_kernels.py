@@ -1,9 +1,10 @@
 """How a decoding step's kernels are best cut, measured on the GPU at hand.
 
-Each product of a Llama 3.2 3B sized decoder runs in a chain of its own kind over weights that no
-cache can hold, captured as one CUDA graph; so does the attention of a layer, over pages of its
-own a layer. Beside each time is the share of the memory bus that it reaches. What is best here is
-what `mstarc_runtime/kernels/shapes.py` and `decode_attention.py` hold for an H200.
+Each product of a Llama 3.2 3B sized decoder, and of Qwen3-Omni's Thinker, Talker and predictor
+(`--only thinker.qkv talker.out predictor.gate ...`), runs in a chain of its own kind over weights
+that no cache can hold, captured as one CUDA graph; so does the attention of a layer, over pages of
+its own a layer. Beside each time is the share of the memory bus that it reaches. What is best here
+is what `mstarc_runtime/kernels/shapes.py` and `decode_attention.py` hold for an H200.
 
     python benchmarks/decode_kernels.py [--batches 1 16 32] [--only qkv o] [--search]
 
@@ -57,7 +58,17 @@ MATRICES = {
     "gate": Matrix(kind=GATE, inner=WIDTH, outer=8192),
     "down": Matrix(kind=RESIDUAL, inner=8192, outer=WIDTH),
     "head": Matrix(kind=LOGITS, inner=WIDTH, outer=VOCAB),
+    "thinker.qkv": Matrix(kind=PROJECT, inner=2048, outer=5120),
+    "thinker.out": Matrix(kind=RESIDUAL, inner=4096, outer=2048),
+    "thinker.head": Matrix(kind=LOGITS, inner=2048, outer=152_064),
+    "talker.qkv": Matrix(kind=PROJECT, inner=1024, outer=2560),
+    "talker.out": Matrix(kind=RESIDUAL, inner=2048, outer=1024),
+    "predictor.qkv": Matrix(kind=PROJECT, inner=1024, outer=4096),
+    "predictor.gate": Matrix(kind=GATE, inner=1024, outer=3072),
+    "predictor.down": Matrix(kind=RESIDUAL, inner=3072, outer=1024),
+    "predictor.head": Matrix(kind=LOGITS, inner=1024, outer=2048),
 }
+LLAMA = ("qkv", "o", "gate", "down", "head")
 
 
 def cuts(name: str, batch: int, *, search: int) -> list[Shape]:
@@ -78,6 +89,21 @@ def _searched(matrix: Matrix, batch: int) -> Iterator[Shape]:
             if matrix.inner % columns == 0 and rows * columns in range(1024, 16385):
                 yield Shape(rows=rows, columns=columns, warps=warps)
         return
+    if batch <= 4:
+        for rows, columns, held, warps in itertools.product(
+            (1, 2, 4, 8, 16), (256, 512, 1024), (1, 2, 3, 4), (1, 2, 4)
+        ):
+            a_pass = rows * (2 if matrix.kind is GATE else 1) * columns
+            shape = Shape(rows=rows, columns=columns, warps=warps, held=held)
+            if matrix.inner % shape.step == 0 and a_pass // (32 * warps) in (16, 32, 64):
+                yield shape
+    if batch <= 16 and matrix.inner <= 4096:
+        for rows, columns, held, warps in itertools.product(
+            (8, 16, 32), (64, 128), (1, 2, 3, 4), (4, 8)
+        ):
+            shape = Shape(rows=rows, columns=columns, warps=warps, held=held, spread=True)
+            if matrix.inner % shape.step == 0 and (rows > 8) == (matrix.kind is not GATE):
+                yield shape
     is_large = matrix.rows >= 16384
     for rows, columns, split, stages, warps in itertools.product(
         (16, 32, 64, 128), (64, 128, 256, 512), (1, 2, 3, 4), (3, 4, 6), (1, 2, 4, 8)
@@ -104,21 +130,24 @@ class Rows:
     def __init__(self, batch: int) -> None:
         kw = {"device": "cuda"}
         self.h = torch.randn(batch * 8192, **kw).bfloat16()
-        self.residual = torch.randn(batch, WIDTH, **kw)
+        self.residual = torch.randn(batch * WIDTH, **kw)
         self.gain = torch.ones(WIDTH, **kw).bfloat16()
-        self.squares = torch.rand(96 if batch > 1 else 384, batch, **kw)
+        before = shape_of(RESIDUAL, inner=WIDTH, outer=WIDTH, batch=batch)
+        assert before is not None
+        self.squares = torch.rand(WIDTH // before.rows, batch, **kw)
         self.squares_out = torch.zeros(4096, batch, **kw)
         self.out = torch.empty(batch * VOCAB, dtype=torch.bfloat16, **kw)
-        self.logits = torch.empty(batch, VOCAB, **kw)
+        self.logits = torch.empty(batch * VOCAB, **kw)
 
     def through(self, product: Product) -> None:
         batch, inner, outer = product.batch, product.inner, product.count
         h = self.h[: batch * inner].view(batch, inner)
         out = self.out[: batch * outer].view(batch, outer)
         if product.kind is LOGITS:
-            product(h, self.logits[:, :outer], squares=self.squares, eps=1e-5)
+            logits = self.logits[: batch * outer].view(batch, outer)
+            product(h, logits, squares=self.squares, eps=1e-5)
         elif product.kind is RESIDUAL:
-            residual = self.residual[:, :outer].contiguous()
+            residual = self.residual[: batch * outer].view(batch, outer)
             product(h, out, residual=residual, gain=self.gain, squares_out=self.squares_out)
         else:
             product(h, out, squares=self.squares, eps=1e-5)
@@ -209,7 +238,8 @@ def measure_products(name: str, batches: list[int], *, search: int) -> dict[int,
             print(
                 f"  {'in use' if number == 0 else '':6} {us:7.2f} µs {matrix.floor_us / us:.2f}"
                 f"  rows {shape.rows} columns {shape.columns} split {shape.split}"
-                f" stages {shape.stages} warps {shape.warps}",
+                f" stages {shape.stages} warps {shape.warps}"
+                f"{f' held {shape.held}' if shape.held else ''}{' spread' if shape.spread else ''}",
                 flush=True,
             )
         best[batch] = min(found, key=lambda one: one[0])[2]
@@ -348,7 +378,7 @@ def compile_all(names: list[str], batches: list[int], search: int, has_attention
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 16, 32])
-    parser.add_argument("--only", nargs="+", default=[*MATRICES, "attention", "sampling"])
+    parser.add_argument("--only", nargs="+", default=[*LLAMA, "attention", "sampling"])
     parser.add_argument("--search", type=int, default=0, help="so many other cuts as well")
     options = parser.parse_args()
     names = [name for name in MATRICES if name in options.only]
