@@ -51,20 +51,25 @@ def rank(index: int, folder: Path, options: argparse.Namespace) -> None:
     device = torch.device("cuda", index)
     torch.cuda.set_device(device)
 
+    def say(what: dict[str, Any]) -> None:
+        if index == 0:
+            print(json.dumps(what), flush=True)
+
     def group(name: str, is_direct: bool) -> ProcessGroup:
         return ProcessGroup(
-            folder, name, index=index, count=options.ranks, device=device, is_direct=is_direct
+            folder,
+            name,
+            index=index,
+            count=options.ranks,
+            device=device,
+            is_direct=is_direct,
+            say=lambda text: say({name: text}),
         )
 
     groups = {"nccl": group("nccl", False), "direct": group("direct", True)}
     groups["late"] = group("late", True)
     groups["late"].share_device()
 
-    def say(what: dict[str, Any]) -> None:
-        if index == 0:
-            print(json.dumps(what), flush=True)
-
-    say({"direct": groups["direct"].said})
     right = is_right(groups["direct"], options, index, device)
     counts = torch.tensor([float(right)], device=device)
     say({"replays": options.replays, "ranks_right": groups["nccl"].sum(counts).item()})

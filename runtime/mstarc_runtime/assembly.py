@@ -132,10 +132,15 @@ def make_worker(
 
     def connect(name: str, *, index: int, count: int) -> ProcessGroup:
         assert sockets is not None, "ranks of a group are processes"
-        is_direct = settings.streams != "host"
         joined.append(
             ProcessGroup(
-                sockets, name, index=index, count=count, device=device, is_direct=is_direct
+                sockets,
+                name,
+                index=index,
+                count=count,
+                device=device,
+                is_direct=settings.streams != "host",
+                say=lambda text: say(f"{facts}: {text}"),
             )
         )
         for group in joined if len(joined) > 1 else ():
@@ -184,7 +189,7 @@ def make_worker(
     loaded = time.monotonic()
     peers = worker.peer_memory = PeerMemory(worker, placement, settings.streams)
     peers.agree()
-    for line in (*peers.said, *(group.said for group in joined if group.said)):
+    for line in peers.said:
         say(f"{facts}: {line}")
     # Sizes that somebody names, and those that must be there, are there from the beginning.
     if not settings.buckets and not settings.require_graphs:

@@ -9,6 +9,7 @@ A group is not taken down. NCCL's part of a captured graph is that of its commun
 for the graphs to be gone, and for the other ranks; a process that ends frees both (`rank_main`).
 """
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,10 @@ _SUMMED = (torch.float32, torch.bfloat16, torch.float16)
 class ProcessGroup:
     """One member's end of a group of processes.
 
-    `is_direct`: whether GPUs may write into one another's memory. `said` is for people: which way
-    a few numbers go, and why; "" between CPUs.
+    `is_direct`: whether GPUs may write into one another's memory. The members meet when they put
+    something together for the first time: a device that waits for a rank which has other things to
+    do, weights to read and kernels to compile, would hold both up. Then people are told which way a
+    few numbers go, and why.
     """
 
     def __init__(
@@ -45,27 +48,31 @@ class ProcessGroup:
         count: int,
         device: torch.device,
         is_direct: bool = True,
+        say: Callable[[str], None] = lambda text: None,
     ):
-        store = dist.FileStore(str(folder / f"group-{name}"), count)
-        store.set_timeout(_TIMEOUT)
-        self._count = count
+        self._store = dist.FileStore(str(folder / f"group-{name}"), count)
+        self._store.set_timeout(_TIMEOUT)
+        self._name, self._index, self._count = name, index, count
+        self._device, self._is_direct, self._say = device, is_direct, say
         self._inboxes: Inboxes | None = None
-        self.said = ""
+        self._is_alone = True
+        self._has_met = device.type == "cpu"
         self._group: Any = (
-            _nccl(store, index, count, device)
-            if device.type == "cuda"
-            else _gloo(store, index, count)
+            _gloo(self._store, index, count)
+            if self._has_met
+            else _nccl(self._store, index, count, device)
         )
-        if device.type == "cuda":
-            self._meet(store, name, index, device, is_direct)
 
     def inboxes(self, numbers: int) -> Inboxes | None:
         """By what kernels tell so many numbers; None where NCCL or gloo does."""
+        if not self._has_met:
+            self._meet()
         found = self._inboxes
         return found if found is not None and 0 < numbers <= found.most else None
 
     def share_device(self) -> None:
         """Other groups' kernels are waited for on this device as well."""
+        self._is_alone = False
         if self._inboxes is not None:
             self._inboxes.is_alone = False
 
@@ -107,25 +114,33 @@ class ProcessGroup:
         self._group.broadcast([value], options).wait()
         return value
 
-    def _meet(
-        self, store: Any, name: str, index: int, device: torch.device, is_direct: bool
-    ) -> None:
+    def _meet(self) -> None:
+        self._has_met = True
+        device = self._device
+        assert not torch.cuda.is_current_stream_capturing(), "first runs come before captures"
+        found: Inboxes | str = "`--streams host`"
+        if self._is_direct:
+            found = agree(
+                self._store,
+                DeviceInbox(device),
+                index=self._index,
+                count=self._count,
+                device=device,
+            )
         # A graph holds calls of NCCL, which are not to be its first.
         self._told(torch.zeros(1, device=device))
-        found: Inboxes | str = "`--streams host`"
-        if is_direct:
-            inbox = DeviceInbox(device)
-            found = agree(store, inbox, index=index, count=self._count, device=device)
         if isinstance(found, str):
-            self.said = f"shards {name} are joined by NCCL: {found}"
+            self._say(f"shards {self._name} are joined by NCCL: {found}")
             return
+        found.is_alone = self._is_alone
         self._inboxes = found
         # Their kernels are there before a graph holds them: calls that are not captured give
         # their arguments through the host.
         for dtype in (torch.int8, torch.int16, torch.int32):
             self.broadcast(torch.zeros(1, dtype=dtype, device=device))
-        self.said = (
-            f"shards {name} are joined from device to device, by NCCL above {found.most} numbers"
+        self._say(
+            f"shards {self._name} are joined from device to device, "
+            f"by NCCL above {found.most} numbers"
         )
 
 
