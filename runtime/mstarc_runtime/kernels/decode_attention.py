@@ -307,8 +307,6 @@ class DecodeAttention:
         self.partial = torch.empty(
             (batch * kv_heads, parts, 16, head_dim + 2), dtype=torch.float32, device=device
         )
-        # Of one row greatest scores and the weights' sums are apart from the sums.
-        self.bests = torch.empty((kv_heads, parts, 2, 16), dtype=torch.float32, device=device)
         self.arrived = torch.zeros(batch * kv_heads, dtype=torch.int32, device=device)
 
     def __call__(
@@ -330,20 +328,6 @@ class DecodeAttention:
         """`angles`: tables f32[positions, D / 2]; `positions` i64[B]; `lengths` i32[B] with the new
         row; `pages` i32[B, most pages]; `keys`, `values` of one layer [pages, page, Hkv, D];
         `norms` of queries and keys [D]. `are_positions_new`: the kernel before makes them."""
-        if self.batch == 1:
-            # Here, because it is made of this file's parts.
-            from mstarc_runtime.kernels.one_row_attention import attend_one
-
-            attend_one[(self.kv_heads, self.parts)](
-                qkv, *angles, positions, lengths, pages, keys, values, self.partial, self.bests,
-                self.arrived, out, *((qkv, qkv) if norms is None else norms), scale, eps,
-                HEADS=self.heads, KV_HEADS=self.kv_heads, D=self.head_dim, PAGE=self.page_size,
-                PARTS=self.parts, ROWS=self.rows, SLOTS=triton.next_power_of_2(self.parts),
-                QUERIES=triton.next_power_of_2(self.heads // self.kv_heads), STAGES=self.stages,
-                NORMED=norms is not None, LATE=are_positions_new, CHAINED=self.chained,
-                num_warps=self.warps, launch_pdl=self.chained,
-            )  # fmt: skip
-            return
         attend_rows[(self.batch, self.kv_heads, self.parts)](
             qkv,
             *angles,

@@ -23,6 +23,22 @@ def allow_next(CHAINED: tl.constexpr):
 
 
 @triton.jit
+def show_all(CHAINED: tl.constexpr):
+    """Lets every multiprocessor see what this block has written, before it allows the next kernel:
+    that one may read it, past its own cache, without waiting."""
+    if CHAINED:
+        tl.inline_asm_elementwise(
+            "fence.acq_rel.gpu; mov.u32 $0, $1;",
+            "=r,r",
+            [tl.program_id(0)],
+            dtype=tl.int32,
+            is_pure=False,
+            pack=1,
+        )
+        tl.debug_barrier()
+
+
+@triton.jit
 def wait_for_previous(CHAINED: tl.constexpr):
     if CHAINED:
         gdc_wait()

@@ -90,7 +90,7 @@ def cuts_of(weights: ExpertWeights, *, batch: int) -> Cuts:
         return Cuts(
             choose=Cut(rows=1, columns=_columns(width, 2048), warps=1),
             enter=Cut(rows=1, columns=_columns(width, 2048), warps=1),
-            leave=Cut(rows=2, columns=_columns(inner, 256), warps=4),
+            leave=Cut(rows=2 if width >= 2048 else 1, columns=_columns(inner, 256), warps=4),
         )
     split = 4 if width % 512 == 0 else 1
     few = 4 < batch <= 16
@@ -205,7 +205,8 @@ class Mixture:
         grid = (w.inner // cut.rows, s.most)
         if self.batch == 1:
             enter_one[grid](
-                h, w.gate_up, shared, s.scores, s.act, CHOSEN=w.chosen, ROWS=cut.rows,
+                h, w.gate_up, shared, s.scores, s.ids, s.shares, s.act, CHOSEN=w.chosen,
+                SLOTS=triton.next_power_of_2(s.most), NORMED=w.normed, ROWS=cut.rows,
                 COLUMNS=cut.columns, WARPS=cut.warps, num_warps=cut.warps, **self._sizes,
             )  # fmt: skip
             return
@@ -234,9 +235,8 @@ class Mixture:
         if self.batch == 1:
             slots = triton.next_power_of_2(w.chosen + w.pieces)
             leave_one[(self.tiles,)](
-                *given, s.scores, *made, CHOSEN=w.chosen, SLOTS=slots, NORMED=w.normed,
-                WARPS=cut.warps, **more,
-            )  # fmt: skip
+                *given, s.ids, s.shares, *made, CHOSEN=w.chosen, SLOTS=slots, **more
+            )
             return
         if cut.several:
             slots = triton.next_power_of_2(w.chosen + w.pieces)

@@ -166,21 +166,27 @@ def _join(
     query = tl.arange(0, QUERIES)
     whole = tl.arange(0, D)
     is_query = query < GROUP
-    there = (part <= newest)[:, None] & is_query[None, :]
-    own = head * PARTS + part
-    at = (own * 2 * GROUP)[:, None] + query[None, :]
-    best = tl.load(bests + at, mask=there, other=float("-inf"), cache_modifier=".cg")
-    total = tl.load(bests + at + GROUP, mask=there, other=0.0, cache_modifier=".cg")
-    row = (own * GROUP)[:, None] + query[None, :]
-    seen = tl.load(
-        sums + row[:, :, None] * D + whole[None, None, :],
-        mask=there[:, :, None],
-        other=0.0,
-        cache_modifier=".cg",
-    )
-    greatest = tl.where(is_query, tl.max(best, axis=0), 0.0)
-    fade = tl.exp(best - greatest[None, :])
-    under = tl.where(is_query, tl.sum(fade * total, axis=0), 1.0)
-    made = tl.sum(seen * fade[:, :, None], axis=0) / under[:, None]
+    first = head * PARTS
+    at = bests + ((first + part) * 2 * GROUP)[None, :] + query[:, None]
+    there = (part <= newest)[None, :] & is_query[:, None]
+    best = tl.max(tl.load(at, mask=there, other=float("-inf"), cache_modifier=".cg"), axis=1)
+    best = tl.where(is_query, best, 0.0)
+    under = tl.zeros((QUERIES,), dtype=tl.float32)
+    made = tl.zeros((QUERIES, D), dtype=tl.float32)
+    for other in tl.static_range(PARTS):
+        is_there = is_query & (other <= newest)
+        own = bests + (first + other) * 2 * GROUP + query
+        greatest = tl.load(own, mask=is_there, other=float("-inf"), cache_modifier=".cg")
+        total = tl.load(own + GROUP, mask=is_there, other=0.0, cache_modifier=".cg")
+        seen = tl.load(
+            sums + ((first + other) * GROUP + query)[:, None] * D + whole[None, :],
+            mask=is_there[:, None],
+            other=0.0,
+            cache_modifier=".cg",
+        )
+        fade = tl.exp(greatest - best)
+        under += fade * total
+        made += fade[:, None] * seen
+    under = tl.where(is_query, under, 1.0)
     to = (head * GROUP + query)[:, None] * D + whole[None, :]
-    tl.store(out + to, made.to(out.dtype.element_ty), mask=is_query[:, None])
+    tl.store(out + to, (made / under[:, None]).to(out.dtype.element_ty), mask=is_query[:, None])

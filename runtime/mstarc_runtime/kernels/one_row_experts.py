@@ -1,12 +1,13 @@
 """A mixture's three kernels where there is one row (see `experts`): columns are added as vectors.
 
     choose    the experts' scores, no more
-    enter     each block takes the best of them itself, by the same rule, down to its own slot
+    enter     each block takes the best of them itself, by the same rule, down to its own slot; the
+              first block leaves all of them, and what they count for, to `leave`
     leave     a block has some outputs of all slots
 
-So no block of `choose` waits for another. A kernel lets its successor start when its own
-predecessor is through, not before: `leave`, once it runs, knows that the scores are complete, and
-asks for the weights of the chosen while `enter` still adds.
+So no block of `choose` waits for another. `enter` lets its successor start when its own predecessor
+is through and the choice is written: `leave` knows it when it starts, and asks for the weights of
+the chosen while `enter` still adds.
 
 The best are taken one by one: the greatest score, of equals the first expert, as for several rows
 (`chosen_experts`). Every warp of a block does it for itself, so that none waits for another.
@@ -15,7 +16,7 @@ The best are taken one by one: the greatest score, of equals the first expert, a
 import triton
 import triton.language as tl
 
-from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
+from mstarc_runtime.kernels.dependent import allow_next, show_all, wait_for_previous
 from mstarc_runtime.kernels.experts import block_of
 
 TAKEN = tl.constexpr(-0x80000000)
@@ -70,7 +71,6 @@ def choose_one(
 def _keys_of(scores, EXPERTS: tl.constexpr, WARPS: tl.constexpr):
     """A whole number of each score that orders as scores do, the same for each warp:
     i32[WARPS, EXPERTS]."""
-    # From the cache of all multiprocessors: their own ones may hold those of the layer before.
     at = scores + tl.arange(0, EXPERTS)[None, :] + tl.zeros((WARPS, 1), dtype=tl.int32)
     bits = tl.load(at, cache_modifier=".cg").to(tl.int32, bitcast=True)
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
@@ -118,7 +118,7 @@ def _chosen(
         powers = tl.where(slot == number, power[:, None], powers)
     shares = powers / under[:, None]
     if PIECES > 0:
-        open_by = tl.load(scores + EXPERTS, cache_modifier=".cg")
+        open_by = tl.load(scores + EXPERTS)
         shares = tl.where(slot >= CHOSEN, 1.0 / (1.0 + tl.exp(-open_by)), shares)
     is_slot = slot < CHOSEN + PIECES
     # All warps have the same.
@@ -132,24 +132,35 @@ def enter_one(
     gate_up,
     shared,
     scores,
+    ids,
+    shares,
     act,
     W: tl.constexpr,
     INNER: tl.constexpr,
     EXPERTS: tl.constexpr,
     CHOSEN: tl.constexpr,
     PIECES: tl.constexpr,
+    SLOTS: tl.constexpr,
+    NORMED: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     WARPS: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
-    """`act` [CHOSEN + PIECES, INNER]."""
+    """`ids` i32[CHOSEN + PIECES] and `shares` f32 of them; `act` [CHOSEN + PIECES, INNER]."""
     tile = tl.program_id(0)
     slot = tl.program_id(1)
     rows = tile * ROWS + tl.arange(0, ROWS)
     columns = tl.arange(0, COLUMNS)
     wait_for_previous(CHAINED)
-    # Not before: who starts now may read the scores.
+    if (tile == 0) & (slot == 0):
+        number = tl.arange(0, SLOTS)
+        is_slot = number < CHOSEN + PIECES
+        every, counts = _chosen(scores, EXPERTS, CHOSEN, PIECES, SLOTS, NORMED, WARPS)
+        tl.store(ids + number, every, mask=is_slot)
+        tl.store(shares + number, counts, mask=is_slot)
+        show_all(CHAINED)
+    # Not before: `leave` starts when all blocks are here.
     allow_next(CHAINED)
     factor = tl.load(scores + EXPERTS + 1)
     keys = _keys_of(scores, EXPERTS, WARPS)
@@ -183,7 +194,8 @@ def leave_one(
     act,
     down,
     shared,
-    scores,
+    ids,
+    shares,
     residual,
     gain,
     h,
@@ -194,10 +206,8 @@ def leave_one(
     CHOSEN: tl.constexpr,
     PIECES: tl.constexpr,
     SLOTS: tl.constexpr,
-    NORMED: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
-    WARPS: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
     tile = tl.program_id(0)
@@ -207,8 +217,9 @@ def leave_one(
     slot = tl.arange(0, SLOTS)
     is_slot = slot < CHOSEN + PIECES
     allow_next(CHAINED)
-    expert, share = _chosen(scores, EXPERTS, CHOSEN, PIECES, SLOTS, NORMED, WARPS)
-    expert = expert.to(tl.int64)
+    # Past the own cache, which may hold those of the layer before.
+    expert = tl.load(ids + slot, mask=is_slot, other=0, cache_modifier=".cg").to(tl.int64)
+    share = tl.load(shares + slot, mask=is_slot, other=0.0, cache_modifier=".cg")
     at = down + expert[None, :] * (W * INNER) + rows[:, None] * INNER
     if PIECES > 0:
         piece = shared + (expert[None, :] - EXPERTS) * INNER + rows[:, None] * (PIECES * INNER)
