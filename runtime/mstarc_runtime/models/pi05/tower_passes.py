@@ -17,6 +17,7 @@ from mstarc_runtime.kernels.tower_rows import (
     SplitMatrix,
     added_normed,
     gelu,
+    pieces_of,
     scale_below,
     split_matrix,
     split_product,
@@ -63,7 +64,7 @@ class TowerPasses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Carried:
-    """Rows f32[R, D], and what comes to them: `unit` times `more`."""
+    """Rows f32[R, D], and what comes to them: `unit` times `more`, or its pieces."""
 
     rows: Tensor
     more: Tensor | None = None
@@ -83,15 +84,17 @@ class _Carried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Product:
-    """A product with rows that are `split`. Times `unit` it is what a linear layer gives."""
+    """A product with rows that are `split`. Times `unit` it is what a linear layer gives, or pieces
+    that add up to it."""
 
     matrix: Linear | SplitMatrix
     split: Split
     unit: float
+    pieces: int = 1
 
     @classmethod
-    def of(cls, matrix: Linear, parts: int, bound: float) -> "_Product":
-        """With rows of numbers up to `bound`."""
+    def of(cls, matrix: Linear, parts: int, bound: float, *, is_added: bool = False) -> "_Product":
+        """With rows of numbers up to `bound`. What `is_added` may come in pieces."""
         if not parts:
             return cls(matrix=matrix, split=Split(), unit=1.0)
         assert matrix.bias is not None
@@ -99,12 +102,17 @@ class _Product:
         if split.is_float16:
             split = Split(parts=parts, scale=scale_below(bound))
         made = split_matrix(matrix.weight, matrix.bias, parts)
-        return cls(matrix=made, split=split, unit=1.0 / (split.scale * made.scale))
+        return cls(
+            matrix=made,
+            split=split,
+            unit=1.0 / (split.scale * made.scale),
+            pieces=pieces_of(parts, matrix.weight.shape[1]) if is_added else 1,
+        )
 
     def __call__(self, rows: Tensor) -> Tensor:
         if isinstance(self.matrix, Linear):
             return self.matrix(rows)
-        return split_product(rows, self.matrix.values, self.split.parts)
+        return split_product(rows, self.matrix.values, self.split.parts, self.pieces)
 
 
 class _LayerPasses:
@@ -112,10 +120,10 @@ class _LayerPasses:
         self._heads, self._norms = layer.heads, (layer.norm1, layer.norm2)
         most, length = _bounds(layer.norm1)
         self._qkv = _Product.of(layer.qkv, parts, most)
-        self._out = _Product.of(layer.out, parts, _bound_behind(layer.qkv, length))
+        self._out = _Product.of(layer.out, parts, _bound_behind(layer.qkv, length), is_added=True)
         most, length = _bounds(layer.norm2)
         self._fc1 = _Product.of(layer.fc1, parts, most)
-        self._fc2 = _Product.of(layer.fc2, parts, _bound_behind(layer.fc1, length))
+        self._fc2 = _Product.of(layer.fc2, parts, _bound_behind(layer.fc1, length), is_added=True)
 
     def __call__(self, carried: _Carried, *, images: int) -> _Carried:
         x, rows = carried.normed(self._norms[0], self._qkv.split)
