@@ -18,6 +18,20 @@ def edit_distance(a: str, b: str) -> int:
     return previous[-1]
 
 
+def related(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Names of `known` that share a word with a name of another spelling, or begin as it does.
+
+    >>> related("num_heads", ["heads", "layers"]), related("kv", ["host", "kv_cache"])
+    (('heads',), ('kv_cache',))
+    >>> related("x", ["x_next"]), related("step", ["prefill", "step_two"])
+    ((), ('step_two',))
+    """
+    words = {word for word in name.lower().split("_") if len(word) > 1}
+    return tuple(
+        sorted(k for k in set(known) if k != name and words.intersection(k.lower().split("_")))
+    )
+
+
 def did_you_mean(name: str, known: Iterable[str], *, most: int = 3) -> tuple[str, ...]:
     """Up to `most` names of `known` within a third of the length (at least 1, at most 3) edits.
 

@@ -141,12 +141,22 @@ class _Bodies:
             case ast.CallStmt() | ast.RunStmt():
                 resolve_expr(statement.call, scope, uses)
             case ast.Send():
-                uses.use(statement.stream, uses.symbols.streams, "MS0205", "stream")
+                text = statement.stream.text
+                if text in uses.symbols.outputs and text not in uses.symbols.streams:
+                    helps = (f"`{text}` is an output: `emit {text} <- …` gives it to the client",)
+                    report_unknown(statement.stream, (), "MS0205", "stream", uses.sink, helps=helps)
+                else:
+                    uses.use(statement.stream, uses.symbols.streams, "MS0205", "stream")
                 for value in statement.values:
                     resolve_expr(value, scope, uses)
                 self._condition(statement.condition, scope)
             case ast.Emit():
-                uses.use(statement.output, uses.symbols.outputs, "MS0208", "output")
+                text = statement.output.text
+                if text in uses.symbols.streams and text not in uses.symbols.outputs:
+                    helps = (f"`{text}` is a stream: `send {text} <- …` hands it to its reader",)
+                    report_unknown(statement.output, (), "MS0208", "output", uses.sink, helps=helps)
+                else:
+                    uses.use(statement.output, uses.symbols.outputs, "MS0208", "output")
                 resolve_expr(statement.value, scope, uses)
                 self._condition(statement.condition, scope)
             case ast.Loop():
@@ -271,4 +281,6 @@ class _Bodies:
             self._uses.found[target] = states[target.text]
             return
         what = f"state of `{self._machine.name.text}` named"
-        report_unknown(target, (*states, "done"), "MS0206", what, self._uses.sink)
+        ends = ("end", "stop", "finish", "finished", "exit", "none", "final")
+        helps = ("`next done` ends a machine",) if target.text in ends else ()
+        report_unknown(target, (*states, "done"), "MS0206", what, self._uses.sink, helps=helps)

@@ -102,8 +102,25 @@ def resolve_value(name: ast.Name, scope: Scope, uses: Uses) -> None:
         helps = (f"`{name.text}` is a walk: a machine runs it with `run {name.text}(…)`",)
     known = set(scope.all_names())
     if not helps and not did_you_mean(name.text, known):
-        helps = (f"set it above (`{name.text} = node.op(…)`), or take it as a parameter",)
+        giver = _giver_of(name.text, uses)
+        if giver is not None:
+            helps = (f"write `{name.text} = {giver}(…)`, which gives it, or take a parameter",)
+        else:
+            helps = (f"set it above (`{name.text} = node.op(…)`), or take it as a parameter",)
     report_unknown(name, known, "MS0207", "value", uses.sink, helps=helps)
+
+
+def _giver_of(name: str, uses: Uses) -> str | None:
+    """The one walk, else the one op, of which a result has this name, as it is called."""
+    walks = (symbol.of(ast.WalkDecl) for symbol in uses.symbols.walks.values())
+    found = [f"run {w.name.text}" for w in walks if any(r.name.text == name for r in w.results)]
+    if len(found) == 1:
+        return found[0]
+    for node, members in uses.symbols.members.items():
+        for op in members.ops.values():
+            if any(result.name.text == name for result in op.of(ast.OpDecl).results):
+                found.append(f"{node}.{op.name}")
+    return found[0] if len(found) == 1 else None
 
 
 def resolve_op(ref: ast.OpRef, uses: Uses) -> Symbol | None:

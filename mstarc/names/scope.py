@@ -4,11 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 
 from mstarc.diagnostics import Diagnostic, DiagnosticSink, Edit, Fix, Label, did_you_mean
+from mstarc.diagnostics.suggest import related
 from mstarc.names.symbols import Symbol, Symbols
 from mstarc.records import dataclass
 from mstarc.syntax import ast
 
 _MOST_LISTED = 8
+MOST_AKIN = 2
+"""Names that share a word with an unknown one; of more, none is likely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,9 @@ def report_unknown(
         primary=Label(span=name.span, text="not found"),
         notes=notes,
     )
-    if near:
-        listed = " or ".join(f"`{item}`" for item in near)
+    akin = () if near or helps else related(name.text, names)
+    if near or 0 < len(akin) <= MOST_AKIN:
+        listed = " or ".join(f"`{item}`" for item in near or akin)
         diagnostic = diagnostic.help(f"did you mean {listed}?")
     elif names and not helps:
         listed = ", ".join(f"`{item}`" for item in names[:_MOST_LISTED])

@@ -46,7 +46,7 @@ FOREIGN_COMMENTS: dict[str, str] = {
 INVISIBLE = "\u200b\u200c\u200d\u2060\u00ad\ufeff"
 """Characters that no one sees, and that come along with copied text."""
 
-_UNITS = frozenset(("B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"))
+_UNITS = {unit.lower(): unit for unit in ("B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")}
 _BASES = re.compile(r"0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|[0-9]+(?:_[0-9]+)+")
 
 
@@ -55,10 +55,16 @@ def meant_number(written: str) -> str | None:
 
     >>> meant_number("0x10"), meant_number("1_000"), meant_number("6GB"), meant_number("3b")
     ('16', '1000', '6 GB', None)
+    >>> meant_number("3gb"), meant_number("24kHz"), meant_number("48khz")
+    ('3 GB', '24000', '48000')
     """
     if _BASES.fullmatch(written):
         return str(int(written.replace("_", ""), 0 if written[1:2].isalpha() else 10))
-    digits = written.rstrip("BKMGTi")
-    if digits != written and written[len(digits) :] in _UNITS:
-        return f"{digits} {written[len(digits) :]}"
+    digits = written.rstrip("BKMGTibkmgtHhz")
+    unit = written[len(digits) :]
+    if unit.lower() == "khz" and digits.isdigit():
+        return f"{digits}000"
+    # `3b` may be any name's end.
+    if unit.lower() in _UNITS and (len(unit) > 1 or unit == "B"):
+        return f"{digits} {_UNITS[unit.lower()]}"
     return None

@@ -75,6 +75,10 @@ DECLARATIONS: dict[str, ForeignWord] = {
     "queue": ForeignWord("what carries items between machines is a `stream`", "stream"),
     "channel": ForeignWord("what carries items between machines is a `stream`", "stream"),
     "var": ForeignWord("a static value is declared with `let`", "let"),
+    **dict.fromkeys(
+        ("assert", "ensure", "check", "constraint", "requires"),
+        ForeignWord("what every request must satisfy is a `need`", "need"),
+    ),
 }
 """At the top, where one word stands for the other."""
 

@@ -43,6 +43,12 @@ from mstarc.syntax.foreign_words import (
     PLACES_OF_ITEMS,
     STATEMENTS,
 )
+from mstarc.syntax.left_out import (
+    argument_with_a_colon,
+    context_without_node,
+    loop_without_times,
+    size_without_unit,
+)
 from mstarc.syntax.situation import (
     Finding,
     Situation,
@@ -284,6 +290,9 @@ HABITS: tuple[Callable[[Situation], Finding | None], ...] = (
     definition,
     order_of_a_declaration,
     model_as_a_block,
+    size_without_unit,
+    argument_with_a_colon,
+    context_without_node,
     next_with_a_mark,
     run_of_an_op,
     statement_without_its_word,
@@ -291,6 +300,7 @@ HABITS: tuple[Callable[[Situation], Finding | None], ...] = (
     flow_of_calls,
     each_in_another_order,
     counting_loop,
+    loop_without_times,
     condition_taken_for_a_suffix,
     call_for_a_send,
     negated_operator,

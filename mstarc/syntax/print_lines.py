@@ -1,5 +1,6 @@
 """Declarations, items and statements, each as the text of one line, split where lines align."""
 
+import re
 from typing import assert_never
 
 from mstarc.syntax import ast
@@ -209,6 +210,8 @@ def assign_cells(node: ast.Assign) -> Cells:
 def loop_header(node: ast.Loop) -> str:
     """What stands before a loop's block."""
     count = expr_text(node.bound.count)
+    if node.bound.kind == "times" and re.match(r"max\b", count):
+        count = f"({count})"  # else the word of a bound
     parts = ["loop", f"{count} times" if node.bound.kind == "times" else f"max {count}"]
     if node.index is not None:
         parts.append(f"as {node.index.text}")

@@ -2,10 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from mstarc.diagnostics import Diagnostic, Label, did_you_mean
+from mstarc.diagnostics import Diagnostic, Label
 from mstarc.names import Symbol
 from mstarc.records import dataclass
 from mstarc.syntax import ast
+from mstarc.typecheck.arguments import match_arguments
 from mstarc.typecheck.arrays import chosen_context
 from mstarc.typecheck.chunks import chunk_misfit
 from mstarc.typecheck.dims import Dim, DimVar, constant
@@ -110,7 +111,7 @@ def _check(
     values: "Values",
 ) -> list[Outcome]:
     state = values.state
-    given = _match(call, args, signature, state)
+    given = match_arguments(call, args, signature, state)
     types = {id(arg): values.type_of(arg.value, env) for arg in args}
     fitter = Fitter(signature.scope)
     over: list[bool] = []
@@ -155,69 +156,6 @@ def _check(
         )
         for result in signature.results
     ]
-
-
-def _match(
-    call: Call, args: tuple[ast.Arg, ...], signature: Signature, state: State
-) -> dict[str, ast.Arg]:
-    """Which argument each parameter gets."""
-    params = signature.params
-    names = [param.name for param in params]
-    given: dict[str, ast.Arg] = {}
-    position = 0
-    for arg in args:
-        if arg.name is None:
-            if position >= len(params):
-                state.sink.report(
-                    Diagnostic(
-                        code="MS0312",
-                        message=f"`{signature.title}` takes {_count(len(params))}",
-                        primary=Label(span=arg.span, text="one too many"),
-                    ).label(signature.decl.name.span, "declared here")
-                )
-                continue
-            name = names[position]
-            position += 1
-        else:
-            name = arg.name.text
-            if name not in names:
-                _unknown_argument(arg.name, names, signature, state)
-                continue
-        if name in given:
-            state.sink.report(
-                Diagnostic(
-                    code="MS0312",
-                    message=f"`{signature.title}` is given `{name}` twice",
-                    primary=Label(span=arg.span, text="given again here"),
-                ).label(given[name].span, "given first here")
-            )
-            continue
-        given[name] = arg
-    missing = [p for p in params if p.name not in given and p.default is None]
-    if missing and len(given) == len(args):
-        listed = " and ".join(f"`{param.name}`" for param in missing)
-        diagnostic = Diagnostic(
-            code="MS0310",
-            message=f"`{signature.title}` is not given {listed}",
-            primary=Label(span=call.span, text=f"takes {_count(len(params))}"),
-        )
-        for param in missing:
-            diagnostic = diagnostic.label(param.decl.span, "needs a value")
-        state.sink.report(diagnostic)
-    return given
-
-
-def _unknown_argument(name: ast.Name, known: list[str], signature: Signature, state: State) -> None:
-    near = did_you_mean(name.text, known)
-    listed = " or ".join(f"`{item}`" for item in near or known)
-    diagnostic = Diagnostic(
-        code="MS0311",
-        message=f"`{signature.title}` has no parameter `{name.text}`",
-        primary=Label(span=name.span, text="not a parameter"),
-    ).label(signature.decl.name.span, "declared here")
-    if listed:
-        diagnostic = diagnostic.help(f"did you mean {listed}?" if near else f"it has {listed}")
-    state.sink.report(diagnostic)
 
 
 def _default_type(param: ParamInfo) -> Type:
@@ -394,7 +332,3 @@ def _report(
 
 def _may_be_none(type_: Type) -> bool:
     return isinstance(type_, OptionalType | NoneType)
-
-
-def _count(count: int) -> str:
-    return "no values" if count == 0 else f"{count} value{'s' if count > 1 else ''}"

@@ -129,7 +129,8 @@ def _start(
             there = end.values[symbol].present if symbol in end.values else FALSE
             present = logic.both(present, logic.either(logic.negation(taken), there))
         if not logic.is_possible(logic.both(start.facts, present)):
-            start.lost[symbol] = Lost("MS0516", held.span, "set only here, on another way", "")
+            remedy = "set it on every way to this place, or use it on the ways on which it is set"
+            start.lost[symbol] = Lost("MS0516", held.span, "set only here, on another way", remedy)
             continue
         start.set(symbol, Held(held.type, present, held.span))
     for end, _ in incoming:

@@ -93,7 +93,18 @@ def member(item: Type, container: Type, expr: ast.Member, state: State) -> Type:
     if ERROR in (item, container):
         return ERROR
     if not isinstance(container, ListType):
-        _refuse(expr.container, container, "a list", state)
+        text = text_of(expr.container)
+        state.sink.report(
+            Diagnostic(
+                code="MS0315",
+                message=f"`{text}` is not a list",
+                primary=Label(span=expr.container.span, text=f"this is `{container}`"),
+                helps=(
+                    f"one value is compared by `{text_of(expr.item)} == {text}`, and a list is "
+                    "declared as `name : [int] = [1, 2]`",
+                ),
+            )
+        )
         return ERROR
     if isinstance(item, TensorType) and not item.dims and item.dtype in ("i64", "i32"):
         found: ScalarType | None = INT
@@ -132,12 +143,16 @@ def _comparison(left: Type, right: Type, expr: ast.Compare, state: State) -> Typ
             return ERROR
     kinds = [_comparable(type_) for type_ in (left, right)]
     if kinds[0] is None or kinds[1] is None or kinds[0] != kinds[1]:
-        state.error(
-            "MS0315",
-            expr.span,
-            f"`{left}` and `{right}` cannot be compared",
-            f"`{expr.op}` compares values of one kind",
+        diagnostic = Diagnostic(
+            code="MS0315",
+            message=f"`{left}` and `{right}` cannot be compared",
+            primary=Label(span=expr.span, text=f"`{expr.op}` compares values of one kind"),
         )
+        if isinstance(right, ListType) and expr.op in ("==", "!="):
+            asked = f"{text_of(expr.left)} in {text_of(expr.right)}"
+            meant = asked if expr.op == "==" else f"not {asked}"
+            diagnostic = diagnostic.help(f"`{meant}` asks whether the list holds it")
+        state.sink.report(diagnostic)
         return ERROR
     if kinds[0] in ("text", "truth") and expr.op not in ("==", "!="):
         state.error(

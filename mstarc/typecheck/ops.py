@@ -31,6 +31,7 @@ from mstarc.typecheck.types import (
 from mstarc.typecheck.values import Values
 
 MASKS: tuple[MaskKind, ...] = get_args(MaskKind)
+_ALL = ("bidirectional", "all", "none", "noncausal", "non_causal", "dense", "everything")
 COSTS = ("flops", "bytes", "weights", "weights_a_row")
 _PARTS = COSTS[2:]
 
@@ -254,7 +255,8 @@ class _Effects:
             if mask == effect.mask.text:
                 self.mask = mask
         if self.mask is None:
-            report_unknown(effect.mask, MASKS, "MS0218", "mask", self._state.sink)
+            helps = ("rows that all see one another: `full`",) if effect.mask.text in _ALL else ()
+            report_unknown(effect.mask, MASKS, "MS0218", "mask", self._state.sink, helps=helps)
         if (self.mask == "frames") != (effect.argument is not None) and self.mask is not None:
             self._state.error(
                 "MS0327",

@@ -168,7 +168,13 @@ def _check_default_inside(
         return
     else:
         where = "not one of them"
-    if kind == "set" and len(values) == 2 and isinstance(default, float):
+    is_between = (
+        kind == "set"
+        and len(values) == 2
+        and all(isinstance(v, int | float) and not isinstance(v, bool) for v in (*values, default))
+        and min(values) < default < max(values)  # type: ignore[operator]  # numbers
+    )
+    if is_between or (kind == "set" and len(values) == 2 and isinstance(default, float)):
         shown = f"a range is written without brackets: `in {values[0]} .. {values[1]}`"
     else:
         shown = "give another default, or let the option be more"

@@ -67,8 +67,11 @@ def shape_call(expr: ast.CallExpr, types: list[Type], state: State) -> Type:
     if name not in FUNCTIONS:
         helps = ("other work on tensors is an op's",)
         known: tuple[str, ...] = tuple(FUNCTIONS)
+        owners = [n for n, node in state.resolved.symbols.members.items() if name in node.ops]
         if name in state.resolved.symbols.walks:
             helps, known = (f"`{name}` is a walk: a machine runs it with `run {name}(…)`",), ()
+        elif owners:
+            helps, known = (f"`{name}` is an op of `{owners[0]}`: `{owners[0]}.{name}(…)`",), ()
         report_unknown(expr.function, known, "MS0219", "function", state.sink, helps=helps)
         return ERROR
     for arg in expr.args:

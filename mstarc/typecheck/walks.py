@@ -13,7 +13,7 @@ from mstarc.typecheck.logic import TRUE
 from mstarc.typecheck.ops import check_param_type
 from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import formula
-from mstarc.typecheck.text import shown
+from mstarc.typecheck.text import shown, text_of
 from mstarc.typecheck.typed import ParamInfo, ResultInfo, WalkInfo
 from mstarc.typecheck.types import (
     ERROR,
@@ -178,12 +178,20 @@ def _check_result(walk: WalkInfo, result: ResultInfo, env: Env, flow: Flow) -> N
     promised = TRUE if result.condition is None else formula(result.condition, state)
     if not state.logic.implies(promised, held.present):
         atoms = [shown(atom) for atom in state.logic.atoms_of(held.present)]
+        condition = result.condition
+        promise = "promised here" if condition is None else f"promised if `{text_of(condition)}`"
+        remedy = (
+            f"write `{result.name}: {result.type} if …`, with the flag that decides"
+            if condition is None
+            else f"set it wherever `{text_of(condition)}` holds, or promise it under the condition "
+            "under which it is set"
+        )
         diagnostic = Diagnostic(
             code="MS0509",
             message=f"the walk `{walk.name}` does not always set its result `{result.name}`",
-            primary=Label(span=result.decl.span, text="promised here"),
+            primary=Label(span=result.decl.span, text=promise),
             notes=(f"whether it is there depends on {' and '.join(f'`{a}`' for a in atoms)}",),
-            helps=(f"write `{result.name}: {result.type} if …`, with the flag that decides",),
+            helps=(remedy,),
         )
         state.sink.report(diagnostic.label(held.span, "set here"))
         return
