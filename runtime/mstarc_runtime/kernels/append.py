@@ -17,7 +17,7 @@ _MOST_WIDE = 2048
 
 @triton.jit
 def append_items(
-    items, row_stride, slots, where, heads, storage,
+    items, row_stride, slots, where, where_stride, heads, storage,
     CAPACITY: tl.constexpr, COUNT: tl.constexpr, SIZE: tl.constexpr, WIDE: tl.constexpr,
     ASKED: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
@@ -29,7 +29,7 @@ def append_items(
     head = tl.load(heads + slot)
     step = head * 0 + COUNT
     if ASKED:
-        step = tl.where(tl.load(where + row) != 0, step, 0)
+        step = tl.where(tl.load(where + row * where_stride) != 0, step, 0)
     whole = tl.arange(0, WIDE)
     # A row that sends nothing writes too, to a place that nobody reads before it is sent.
     for number in tl.static_range(COUNT):
@@ -59,6 +59,7 @@ def append(
         given.stride(0),
         slots,
         slots if where is None else where.view(torch.int8),
+        1 if where is None else where.stride(0),
         heads,
         storage.view(kind),
         CAPACITY=capacity,

@@ -19,7 +19,8 @@ def test_it_leaves_what_single_operations_leave(
 
     generator = torch.Generator(DEVICE).manual_seed(count)
     slots = torch.tensor([4, 0, 2], device=DEVICE)
-    where = torch.tensor([True, False, True], device=DEVICE) if is_asked else None
+    flags = torch.tensor([[True, False], [False, True], [True, True]], device=DEVICE)
+    where = flags[:, 0] if is_asked else None
     storage = torch.zeros((SLOTS, CAPACITY, *item), dtype=dtype, device=DEVICE)
     heads = torch.tensor([3, 0, 4, 0, 11, 0], device=DEVICE)
     wanted, wanted_heads = storage.clone(), heads.clone()
