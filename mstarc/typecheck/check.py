@@ -17,6 +17,7 @@ from mstarc.typecheck.reads import check_reads
 from mstarc.typecheck.request import check_config_types, check_request
 from mstarc.typecheck.state import State
 from mstarc.typecheck.streams import check_streams, has_unknown_names
+from mstarc.typecheck.tables import check_all_entries
 from mstarc.typecheck.typed import Typed
 from mstarc.typecheck.walks import check_walks, declare_walks
 
@@ -50,6 +51,7 @@ def check(
         # These put lets in, of which none may be computed from itself.
         check_divisors(state)
         check_sides(state)
+        check_all_entries(state)
     check_cache_rows(state)
     if before is None and not links.recursive and not has_unknown_names(sink):
         # These follow runs of walks to their ends, which a circle does not have. With a name that

@@ -9,6 +9,7 @@ from mstarc.typecheck.dims import Dim, DimAtom, DimVar
 from mstarc.typecheck.fitting import Misfit
 from mstarc.typecheck.logic import TRUE
 from mstarc.typecheck.needs import premise_of
+from mstarc.typecheck.reach import is_always_reached
 from mstarc.typecheck.state import State
 from mstarc.typecheck.text import text_of
 from mstarc.typecheck.types import TensorType
@@ -42,7 +43,7 @@ def check_sides(state: State) -> None:
     """
     for emit, (picture, facts) in state.pictures.items():
         premise = state.logic.both(premise_of(state), _wanted(emit, state))
-        if not state.logic.implies(premise, facts) or not _is_always_run(emit, premise, state):
+        if not is_always_reached(emit, facts, premise, state):
             continue
         for side in picture.dims[1:]:
             if side.value is None and _report_side(emit, picture, side, state):
@@ -52,20 +53,6 @@ def check_sides(state: State) -> None:
 def _wanted(emit: ast.Emit, state: State) -> int:
     output = state.resolved.meaning(emit.output)
     return TRUE if output is None else state.logic.atom(f"wants {output.name}")
-
-
-def _is_always_run(node: ast.Node, premise: int, state: State) -> bool:
-    """Whether the walk around `node` runs whatever a request says for which `premise` holds."""
-    around = next(
-        (walk for walk in state.walks.values() if node in ast.descendants(walk.decl)), None
-    )
-    if around is None:
-        return True
-    runs = [call for call in state.runs if call.walk.text == around.name]
-    return all(
-        state.logic.implies(premise, state.runs[call]) and _is_always_run(call, premise, state)
-        for call in runs
-    )
 
 
 def _report_side(emit: ast.Emit, picture: TensorType, side: Dim, state: State) -> bool:

@@ -45,6 +45,8 @@ class State:
     """What holds where each walk is run."""
     pictures: dict[ast.Emit, tuple[TensorType, int]] = field(default_factory=dict)
     """What is emitted as pixels, and what holds there."""
+    entries: dict[ast.Expr, tuple[Symbol, int]] = field(default_factory=dict)
+    """Indices of tables of which sizes alone do not say that they are there, and what holds."""
     doubtful: set[str] = field(default_factory=set)
     """Streams to which something else is sent than they say: one of the two is wrong."""
     wrong: set[ast.Expr] = field(default_factory=set)

@@ -1,8 +1,9 @@
 """Entries of tables that are not there (MS0321), as far as the bounds of loops tell.
 
 `t[i + 1]` in a loop of `steps` passes reads behind a table of `steps` entries in the last pass. An
-index is looked at in the first pass and in the last one of the loops that it counts; where the two
-sizes do not compare, or a condition around the call asks for the index, nothing is said.
+index is looked at in the first pass and in the last one of the loops that it counts. Where the two
+sizes do not compare, options are searched for which it is behind; where a condition around the call
+asks for the index, or leaves requests out, nothing is said.
 """
 
 from collections.abc import Iterable
@@ -13,9 +14,12 @@ from mstarc.syntax import ast
 from mstarc.typecheck.declared import dim_of
 from mstarc.typecheck.dims import Dim, DimVar, constant, variable
 from mstarc.typecheck.environment import Env
+from mstarc.typecheck.needs import premise_of
+from mstarc.typecheck.reach import is_always_reached
 from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import static_dim
 from mstarc.typecheck.text import text_of
+from mstarc.typecheck.witnesses import Given, find_witness, names_in, value_of
 
 
 def check_entries(expr: ast.Expr, env: Env, state: State) -> None:
@@ -60,6 +64,9 @@ def _check_entry(item: ast.Expr, table: Symbol, env: Env, state: State) -> None:
         _refuse_first(item, before, loops.values(), state, table)
         return
     if not any(_is_behind(entry, length) for entry in (first, last)):
+        is_counted = all(loop.bound.kind == "times" for loop in loops.values())
+        if is_counted and (last - length).value is None:
+            state.entries[item] = (table, env.facts)
         return
     diagnostic = Diagnostic(
         code="MS0321",
@@ -70,6 +77,38 @@ def _check_entry(item: ast.Expr, table: Symbol, env: Env, state: State) -> None:
     for loop in loops.values():
         diagnostic = diagnostic.label(loop.bound.span, "its last pass reads behind them")
     state.sink.report(diagnostic)
+
+
+def check_all_entries(state: State) -> None:
+    """Report the entries that are not there for some values of options that the spec allows."""
+    premise = premise_of(state)
+    for item, (table, facts) in state.entries.items():
+        length = table.of(ast.TableDecl).length
+        if not is_always_reached(item, facts, premise, state):
+            continue
+
+        def behind(given: Given, item: ast.Expr = item, length: ast.Expr = length) -> int | None:
+            entry, count = value_of(item, given, state), value_of(length, given, state)
+            return entry - count if isinstance(entry, int) and isinstance(count, int) else None
+
+        names = names_in((item, length), state)
+        found = find_witness(names, behind, lambda number: number >= 0, (), state)
+        if found is None:
+            continue
+        options = [name for name in found if name.kind == "option"]
+        shown = " and ".join(f"`{name.name}` is {found[name]}" for name in options)
+        entry, count = value_of(item, found, state), value_of(length, found, state)
+        diagnostic = Diagnostic(
+            code="MS0321",
+            message=f"`{table.name}` has no entry `{text_of(item)}` in some requests",
+            primary=Label(span=item.span, text=f"entry {entry} of {count} where {shown}"),
+            helps=("make the table as long as the loop, or give the option another range",),
+        ).label(length.span, "how many entries there are")
+        for name in options:
+            declared = state.options[name.name].decl
+            span = declared.span if declared.domain is None else declared.domain.span
+            diagnostic = diagnostic.label(span, "what the option may be")
+        state.sink.report(diagnostic)
 
 
 def _refuse_first(
