@@ -1,10 +1,18 @@
 """Which parameter each argument of a call is for: by place, then by name."""
 
+from collections.abc import Mapping, Sequence
+from itertools import combinations, permutations
+
 from mstarc.diagnostics import Diagnostic, Label, did_you_mean
 from mstarc.syntax import ast
+from mstarc.typecheck.fitting import Fitter, Misfit
 from mstarc.typecheck.state import State
 from mstarc.typecheck.text import text_of
 from mstarc.typecheck.typed import Call, Signature, WalkInfo
+from mstarc.typecheck.types import Type
+
+_MOST_ORDERED = 5
+"""Arguments of which other orders are tried."""
 
 
 def match_arguments(
@@ -56,6 +64,57 @@ def match_arguments(
             diagnostic = diagnostic.label(param.decl.span, "needs a value")
         state.sink.report(diagnostic)
     return given
+
+
+def meant_order(
+    args: tuple[ast.Arg, ...],
+    signature: Signature,
+    types: Sequence[Type],
+    wanted: Mapping[str, Type],
+) -> tuple[ast.Arg, ...] | None:
+    """The arguments in the order nearest to theirs in which all fit; None without such a one."""
+    count = len(args)
+    if not 2 <= count <= _MOST_ORDERED or count > len(signature.params):
+        return None
+    if any(arg.name is not None for arg in args):
+        return None
+    params = [wanted[param.name] for param in signature.params[:count]]
+
+    def fits(order: tuple[int, ...]) -> bool:
+        fitter = Fitter(signature.scope)
+        pairs = [(params[place], types[number]) for place, number in enumerate(order)]
+        for param, found in pairs:
+            fitter.bind(param, found)
+        return all(fitter.fit(param, found) is None for param, found in pairs)
+
+    found = [order for order in permutations(range(count)) if fits(order)]
+    if not found:
+        return None
+    # Of several the one that leaves most of them behind one another.
+    return tuple(
+        args[n] for n in min(found, key=lambda o: sum(a > b for a, b in combinations(o, 2)))
+    )
+
+
+def report_order(
+    call: Call,
+    first: ast.Arg,
+    misfit: Misfit,
+    meant: tuple[ast.Arg, ...],
+    signature: Signature,
+    state: State,
+) -> None:
+    """Report arguments that fit in another order."""
+    listed = ", ".join(text_of(arg.value) for arg in meant)
+    verb = "" if isinstance(call, ast.OpCall) else "run "
+    state.sink.report(
+        Diagnostic(
+            code=misfit.code,
+            message=f"the values for `{signature.title}` stand in another order",
+            primary=Label(span=first.span, text=misfit.reason),
+            helps=(f"write `{verb}{signature.title}({listed})`",),
+        ).label(signature.decl.name.span, "declared here")
+    )
 
 
 def _surplus(value: ast.Expr, signature: Signature, state: State) -> str:

@@ -6,7 +6,7 @@ from mstarc.diagnostics import Diagnostic, Label
 from mstarc.names import Symbol
 from mstarc.records import dataclass
 from mstarc.syntax import ast
-from mstarc.typecheck.arguments import match_arguments
+from mstarc.typecheck.arguments import match_arguments, meant_order, report_order
 from mstarc.typecheck.arrays import chosen_context
 from mstarc.typecheck.chunks import chunk_misfit
 from mstarc.typecheck.dims import Dim, DimVar, constant
@@ -132,6 +132,7 @@ def _check(
                 size if size is not None else state.fresh_dim(expr, number, "unknown")
             )
         fitter.bind(wanted[param.name], found)
+    misfits: list[tuple[ParamInfo, ast.Arg, Misfit]] = []
     for param in signature.params:
         arg = given.get(param.name)
         if arg is None:
@@ -139,6 +140,13 @@ def _check(
         check_entries(arg.value, env, state)
         misfit = fitter.fit(wanted[param.name], types[id(arg)])
         if misfit is not None:
+            misfits.append((param, arg, misfit))
+    found_types = [types[id(arg)] for arg in args]
+    meant = meant_order(args, signature, found_types, wanted) if len(misfits) > 1 else None
+    if meant is not None:
+        report_order(call, misfits[0][1], misfits[0][2], meant, signature, state)
+    else:
+        for param, arg, misfit in misfits:
             _report(misfit, arg.value, param, wanted[param.name], signature, env, values)
     ordered = [
         given[param.name].value if param.name in given else param.default
