@@ -191,6 +191,11 @@ class Stepper:
         self._landed(station, step, batch)
 
     def _landed(self, station: Station, step: DeviceStep, batch: StepBatch) -> None:
+        self._land_rows(station, step, batch)
+        if not self._is_static(step):
+            batch.rest()
+
+    def _land_rows(self, station: Station, step: DeviceStep, batch: StepBatch) -> None:
         worker = self._worker
         for stream in (*step.reads, *step.pulls):
             for slot in batch.slot_list:
@@ -295,7 +300,8 @@ class Stepper:
         return self.batch_of(step, bucket)
 
     def batch_of(self, step: DeviceStep, bucket: int) -> StepBatch:
-        """The batch of a step at one padded size; the same one again, where shapes are static."""
+        """The batch of a step at one padded size; the same one again, except of steps that read
+        chunks of any length."""
         worker = self._worker
         batch = self._batches.get((step.id, bucket))
         if batch is None:
@@ -308,9 +314,13 @@ class Stepper:
                 computed=worker.parts.computed,
                 log=self._log(step, bucket),
             )
-            if step.rows in ("one", "fixed") or worker.executor.captures(step):
+            if self._is_static(step) or not (step.reads or step.pulls):
                 self._batches[(step.id, bucket)] = batch
         return batch
+
+    def _is_static(self, step: DeviceStep) -> bool:
+        """Whether all runs of a size have the same shapes."""
+        return step.rows in ("one", "fixed") or self._worker.executor.captures(step)
 
     def _log(self, step: DeviceStep, bucket: int) -> PassLog | None:
         """For a step whose passes run in stretches."""

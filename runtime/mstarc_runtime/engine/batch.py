@@ -117,6 +117,20 @@ class StepBatch(ReadBack):
         self._all_allowed = 0
         self._expect()
 
+    def rest(self) -> None:
+        """Keeps nothing of the run before, and is as it was made: for a step whose runs differ."""
+        self.begin()
+        self.leaving = []
+        self.chunks.clear()
+        self.windows.clear()
+        self.is_partial = False
+        self.old = 0
+        for kept in (self.growth, self.contexts, self.step_contexts):
+            kept.clear()
+        for names in (self.renewed, self.stacked_from, self.packed_from):
+            names.clear()
+        self.moves_contexts = False
+
     def forget_rows(self) -> None:
         """Belongs to nobody: the next `bind` sets every row anew."""
         self.slots = np.zeros(0, dtype=np.int64)

@@ -78,7 +78,7 @@ class Values:
         batch.stacked_from.add(self.name)
         parts = [self.tensor(slot) for slot in batch.slot_list]
         parts += [parts[0]] * (batch.bucket - batch.size)
-        return torch.stack(parts)
+        return torch.stack(parts) if len(parts) > 1 else parts[0][None]
 
     def put(self, batch: StepBatch, value: Tensor) -> None:
         lengths = batch.packed_lengths
