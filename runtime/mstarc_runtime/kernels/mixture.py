@@ -182,13 +182,15 @@ class Mixture:
             return
         if cut.several:
             slots = triton.next_power_of_2(w.chosen + w.pieces)
+            shared = w.gate_up if w.shared_gate_up is None else w.shared_gate_up
+            shared_down = w.down if w.shared_down is None else w.shared_down
             choose_several[(tiles,)](
                 h.view(torch.int64), squares, squares.shape[0], w.router.view(torch.int64),
-                gate.view(torch.int64), s.logits, s.arrived, s.ids, s.shares, s.places, s.wanted,
-                eps, B=self.batch, WIDTH=self.width, W=w.width, EXPERTS=w.experts,
-                CHOSEN=w.chosen, PIECES=w.pieces, SLOTS=slots, NORMED=w.normed, ROWS=cut.rows,
+                gate.view(torch.int64), shared.view(torch.int64), shared_down.view(torch.int64),
+                s.logits, s.arrived, s.ids, s.shares, s.places, s.wanted, eps, B=self.batch,
+                WIDTH=self.width, CHOSEN=w.chosen, SLOTS=slots, NORMED=w.normed, ROWS=cut.rows,
                 PARTS=triton.next_power_of_2(squares.shape[0]), num_warps=cut.warps,
-                **self._launch,
+                **self._sizes,
             )  # fmt: skip
             return
         choose_experts[(tiles, self.cuts.split)](
