@@ -1,5 +1,7 @@
 """A weight matrix times a few rows says what plain arithmetic says, at every cut and kind."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -35,7 +37,7 @@ def relative(made: Tensor, wanted: Tensor) -> float:
         (16, 64, {"rows": 64, "columns": 64, "split": 4}),
     ],
 )
-def test_products(kind: str, is_normed: bool, batch: int, outer: int, cut: dict[str, int]) -> None:
+def test_products(kind: str, is_normed: bool, batch: int, outer: int, cut: dict[str, Any]) -> None:
     from mstarc_runtime.kernels import skinny
 
     generator = torch.Generator(DEVICE).manual_seed(batch * outer)
