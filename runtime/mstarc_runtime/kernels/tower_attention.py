@@ -11,14 +11,15 @@ from mstarc_runtime.kernels.tower_rows import WHOLE, Split, operand, put, put_on
 
 @triton.jit
 def _attend(
-    qkv, out, unit, scale, ones, K, rows,
+    qkv, bias, out, unit, scale, ones, K, rows,
     D: tl.constexpr, WIDE: tl.constexpr, REST: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
-    SPLIT: tl.constexpr, PRECISION: tl.constexpr,
+    SPLIT: tl.constexpr, BIASED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """A block: some rows of one head of one image.
 
     A head's numbers are `WIDE` and what is left of them, padded to `REST` or none. What is seen is
-    given times `unit`.
+    given times `unit`. A bias that `qkv` lacks is added to queries and to what is seen, since its
+    weights add up to 1; that of keys is one number for all that a row sees, and changes nothing.
     """
     row = tl.program_id(0) * M + tl.arange(0, M)
     head = tl.program_id(1)
@@ -30,6 +31,8 @@ def _attend(
     q = tl.load(
         base + row[:, None] * 3 * K + within[None, :], mask=is_row & own[None, :], other=0.0
     )
+    if BIASED:
+        q += tl.load(bias + head * D + within, mask=own, other=0.0)[None, :]
     best = tl.full((M,), float("-inf"), dtype=tl.float32)
     total = tl.zeros((M,), dtype=tl.float32)
     seen = tl.zeros((M, WIDE), dtype=tl.float32)
@@ -41,6 +44,8 @@ def _attend(
             mask=is_row & inside[None, :],
             other=0.0,
         )
+        if BIASED:
+            q_rest += tl.load(bias + head * D + behind, mask=inside, other=0.0)[None, :]
         seen_rest = tl.zeros((M, REST), dtype=tl.float32)
     for start in range(0, rows, N):
         other = start + tl.arange(0, N)
@@ -74,16 +79,18 @@ def _attend(
             seen_rest += tl.dot(weights, v_rest, input_precision=PRECISION)
         best = above
     total = total / unit
+    seen = seen / total[:, None]
+    if BIASED:
+        seen += tl.load(bias + 2 * K + head * D + within, mask=own, other=0.0)[None, :]
     number = (image.to(tl.int64) * rows + row)[:, None]
-    put(
-        out, number, head * D + within[None, :], is_row & own[None, :], seen / total[:, None],
-        1.0, K, SPLIT,
-    )  # fmt: skip
+    at = head * D + within[None, :]
+    put(out, number, at, is_row & own[None, :], seen, 1.0, K, SPLIT)
     if REST > 0:
-        put(
-            out, number, head * D + behind[None, :], is_row & inside[None, :],
-            seen_rest / total[:, None], 1.0, K, SPLIT,
-        )  # fmt: skip
+        seen_rest = seen_rest / total[:, None]
+        if BIASED:
+            seen_rest += tl.load(bias + 2 * K + head * D + behind, mask=inside, other=0.0)[None, :]
+        at = head * D + behind[None, :]
+        put(out, number, at, is_row & inside[None, :], seen_rest, 1.0, K, SPLIT)
     if SPLIT > 0:
         tail = tl.arange(0, 16)[None, :]
         put_ones(out, number, tail, is_row & (tail < 16) & (head == 0), ones, K, SPLIT)
@@ -105,16 +112,22 @@ _SMALL = _Cut(rows=16, columns=16, warps=4, stages=2)
 
 
 def attend(
-    qkv: Tensor, *, images: int, heads: int, unit: float = 1.0, split: Split = WHOLE
+    qkv: Tensor,
+    *,
+    images: int,
+    heads: int,
+    unit: float = 1.0,
+    bias: Tensor | None = None,
+    split: Split = WHOLE,
 ) -> Tensor:
     """What rows of each image see of one another, as a product takes it; `unit` * `qkv`
-    f32[R, 3 K].
+    f32[R, 3 K], and of a `unit` of 1 a `bias` f32[3 K] that is still to be added.
 
     Products inside are those of TF32, or three of such that add up to one of float32 where parts
     of rows do, too.
     """
     count, width = qkv.shape[0], qkv.shape[1] // 3
-    assert qkv.is_contiguous()
+    assert qkv.is_contiguous() and (bias is None or unit == 1.0)
     rows, head_dim = count // images, width // heads
     out = operand(count, width, qkv.device, split)
     # A head's width as two powers of two: of 72 numbers 80 are multiplied, and not 128.
@@ -123,6 +136,7 @@ def attend(
     cut = _SMALL if rows <= 32 else _CUT
     _attend[(triton.cdiv(rows, cut.rows), heads, images)](
         qkv,
+        qkv if bias is None else bias,
         out,
         unit * split.scale,
         head_dim**-0.5 * unit**2,
@@ -135,6 +149,7 @@ def attend(
         M=cut.rows,
         N=cut.columns,
         SPLIT=split.parts,
+        BIASED=bias is not None,
         PRECISION="tf32x3" if split.parts in (3, 6) else "tf32",
         num_warps=cut.warps,
         num_stages=cut.stages,

@@ -97,8 +97,8 @@ def put_ones(out, row, tail, there, scale, K, SPLIT: tl.constexpr):
 
 @triton.jit
 def _added_normed(
-    x, more, weight, bias, total, out, eps, unit, scale, K, piece,
-    PIECES: tl.constexpr, SPLIT: tl.constexpr, BLOCK: tl.constexpr,
+    x, more, more_bias, weight, bias, total, out, eps, unit, scale, K, piece,
+    PIECES: tl.constexpr, BIASED: tl.constexpr, SPLIT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
@@ -109,6 +109,8 @@ def _added_normed(
         for number in tl.static_range(1, PIECES):
             added += tl.load(more + number * piece + row * K + at, mask=there, other=0.0)
         value += added * unit
+        if BIASED:
+            value += tl.load(more_bias + at, mask=there, other=0.0)
         tl.store(total + row * K + at, value, mask=there)
     value = tl.where(there, value - tl.sum(value) / K, 0.0)
     value *= tl.rsqrt(tl.sum(value * value) / K + eps)
@@ -146,10 +148,11 @@ def added_normed(
     *,
     eps: float,
     unit: float = 1.0,
+    more_bias: Tensor | None = None,
     split: Split = WHOLE,
 ) -> tuple[Tensor, Tensor]:
-    """`x` + `unit` * `more` f32[R, K], and a layer's norm of it as a product takes it; of `more`
-    there may be several that add up, [P, R, K]."""
+    """`x` + `unit` * `more` f32[R, K] + `more_bias` f32[K], and a layer's norm of it as a product
+    takes it; of `more` there may be several that add up, [P, R, K]."""
     rows, width = x.shape
     assert x.is_contiguous() and (more is None or more.is_contiguous())
     pieces = 0 if more is None else more.numel() // x.numel()
@@ -159,6 +162,7 @@ def added_normed(
     _added_normed[(rows,)](
         x,
         x if more is None else more,
+        x if more_bias is None else more_bias,
         weight,
         bias,
         total,
@@ -169,6 +173,7 @@ def added_normed(
         width,
         rows * width,
         PIECES=pieces,
+        BIASED=more_bias is not None,
         SPLIT=split.parts,
         BLOCK=block,
         num_warps=4 if block <= 2048 else 8,

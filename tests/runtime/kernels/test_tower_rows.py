@@ -39,8 +39,10 @@ def test_rows_are_made_ready(parts: int, scale: float, error: float) -> None:
     total, normed = added_normed(x, more, weight, bias, eps=EPS, unit=0.5, split=split)
     assert torch.equal(total, x + 0.5 * more)
     pieces = torch.stack((more, x, -x))
-    again, _ = added_normed(x, pieces, weight, bias, eps=EPS, unit=0.5, split=split)
-    torch.testing.assert_close(again, total)
+    again, _ = added_normed(
+        x, pieces, weight, bias, eps=EPS, unit=0.5, more_bias=weight, split=split
+    )
+    torch.testing.assert_close(again, total + weight)
     wanted = functional.layer_norm(x + 0.5 * more, (24,), weight, bias, EPS)
     close = {"atol": 2e-6 + error, "rtol": 2e-6 + error}
     torch.testing.assert_close(_sum_of_parts(normed, parts, scale), wanted, **close)
@@ -69,6 +71,10 @@ def test_rows_of_an_image_see_one_another(parts: int, scale: float, width: int) 
     found = attend(qkv * 4, images=images, heads=heads, unit=0.25, split=split)
     error = float((_sum_of_parts(found, parts, scale) - wanted).norm() / wanted.norm())
     assert error < (2e-6 if parts in (3, 6) else 2e-3)
+    if not parts:
+        bias = torch.randn(3 * heads * width, device=DEVICE)
+        found = attend(qkv - bias, images=images, heads=heads, bias=bias)
+        assert float((found - wanted).norm() / wanted.norm()) < 3e-3
 
 
 @pytest.mark.parametrize(("parts", "most"), [(1, 1e-3), (3, 2e-6), (6, 2e-6)])

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor, nn
 
 from mstarc_runtime.kernels.tower_attention import attend
@@ -64,11 +65,12 @@ class TowerPasses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Carried:
-    """Rows f32[R, D], and what comes to them: `unit` times `more`, or its pieces."""
+    """Rows f32[R, D], and what comes to them: `unit` times `more`, or its pieces, and a bias."""
 
     rows: Tensor
     more: Tensor | None = None
     unit: float = 1.0
+    bias: Tensor | None = None
 
     def normed(self, norm: nn.LayerNorm, split: Split) -> tuple[Tensor, Tensor]:
         return added_normed(
@@ -78,25 +80,37 @@ class _Carried:
             norm.bias,
             eps=norm.eps,
             unit=self.unit,
+            more_bias=self.bias,
             split=split,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Product:
-    """A product with rows that are `split`. Times `unit` it is what a linear layer gives, or pieces
-    that add up to it."""
+    """A product with rows that are `split`. Times `unit`, and with `bias` behind it, it is what a
+    linear layer gives, or pieces that add up to it."""
 
     matrix: Linear | SplitMatrix
     split: Split
     unit: float
+    bias: Tensor | None = None
     pieces: int = 1
 
     @classmethod
-    def of(cls, matrix: Linear, parts: int, bound: float, *, is_added: bool = False) -> "_Product":
-        """With rows of numbers up to `bound`. What `is_added` may come in pieces."""
+    def of(
+        cls,
+        matrix: Linear,
+        parts: int,
+        bound: float,
+        *,
+        is_added: bool = False,
+        is_plain: bool = False,
+    ) -> "_Product":
+        """With rows of numbers up to `bound`. What `is_added` may come in pieces, and where the
+        library is faster so (`is_plain`), its bias is left to who reads it."""
         if not parts:
-            return cls(matrix=matrix, split=Split(), unit=1.0)
+            bias = matrix.bias if is_plain else None
+            return cls(matrix=matrix, split=Split(), unit=1.0, bias=bias)
         assert matrix.bias is not None
         split = Split(parts=parts)
         if split.is_float16:
@@ -111,6 +125,8 @@ class _Product:
 
     def __call__(self, rows: Tensor) -> Tensor:
         if isinstance(self.matrix, Linear):
+            if self.bias is not None:
+                return torch.mm(rows, self.matrix.weight.T)
             return self.matrix(rows)
         return split_product(rows, self.matrix.values, self.split.parts, self.pieces)
 
@@ -119,7 +135,7 @@ class _LayerPasses:
     def __init__(self, layer: TowerLayer, parts: int) -> None:
         self._heads, self._norms = layer.heads, (layer.norm1, layer.norm2)
         most, length = _bounds(layer.norm1)
-        self._qkv = _Product.of(layer.qkv, parts, most)
+        self._qkv = _Product.of(layer.qkv, parts, most, is_plain=True)
         self._out = _Product.of(layer.out, parts, _bound_behind(layer.qkv, length), is_added=True)
         most, length = _bounds(layer.norm2)
         self._fc1 = _Product.of(layer.fc1, parts, most)
@@ -132,12 +148,13 @@ class _LayerPasses:
             images=images,
             heads=self._heads,
             unit=self._qkv.unit,
+            bias=self._qkv.bias,
             split=self._out.split,
         )
         carried = _Carried(rows=x, more=self._out(rows), unit=self._out.unit)
         x, rows = carried.normed(self._norms[1], self._fc1.split)
         rows = gelu(self._fc1(rows), unit=self._fc1.unit, split=self._fc2.split)
-        return _Carried(rows=x, more=self._fc2(rows), unit=self._fc2.unit)
+        return _Carried(rows=x, more=self._fc2(rows), unit=self._fc2.unit, bias=self._fc2.bias)
 
 
 def _bounds(norm: nn.LayerNorm) -> tuple[float, float]:
