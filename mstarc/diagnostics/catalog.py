@@ -220,6 +220,7 @@ _ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry("MS1027", "forgetful-via", "warning", "correctness"),
     CatalogEntry("MS1028", "crossed-arguments", "warning", "correctness"),
     CatalogEntry("MS1029", "unused-input", "warning", "correctness"),
+    CatalogEntry("MS1030", "same-call-beside", "warning", "correctness"),
 )
 
 CATALOG: dict[str, CatalogEntry] = {entry.code: entry for entry in _ENTRIES}

@@ -16,6 +16,7 @@ from mstarc.lint.rules import (
     node_without_weights,
     option_without_domain,
     rate_mismatch,
+    same_call_beside,
     short_context,
     short_sequence,
     similar_names,
@@ -63,4 +64,5 @@ RULES: tuple[Rule, ...] = (
     forgetful_via.RULE,
     crossed_arguments.RULE,
     unused_input.RULE,
+    same_call_beside.RULE,
 )
