@@ -90,7 +90,7 @@ def cuts_of(weights: ExpertWeights, *, batch: int) -> Cuts:
         return Cuts(
             choose=Cut(rows=1, columns=_columns(width, 2048), warps=1),
             enter=Cut(rows=1, columns=_columns(width, 2048), warps=1),
-            leave=Cut(rows=2 if width >= 2048 else 1, columns=_columns(inner, 256), warps=4),
+            leave=Cut(rows=2, columns=_columns(inner, 256), warps=4),
         )
     split = 4 if width % 512 == 0 else 1
     few = 4 < batch <= 16
@@ -182,15 +182,13 @@ class Mixture:
             return
         if cut.several:
             slots = triton.next_power_of_2(w.chosen + w.pieces)
-            shared = w.gate_up if w.shared_gate_up is None else w.shared_gate_up
-            shared_down = w.down if w.shared_down is None else w.shared_down
             choose_several[(tiles,)](
                 h.view(torch.int64), squares, squares.shape[0], w.router.view(torch.int64),
-                gate.view(torch.int64), shared.view(torch.int64), shared_down.view(torch.int64),
-                s.logits, s.arrived, s.ids, s.shares, s.places, s.wanted, eps, B=self.batch,
-                WIDTH=self.width, CHOSEN=w.chosen, SLOTS=slots, NORMED=w.normed, ROWS=cut.rows,
+                gate.view(torch.int64), s.logits, s.arrived, s.ids, s.shares, s.places, s.wanted,
+                eps, B=self.batch, WIDTH=self.width, W=w.width, EXPERTS=w.experts,
+                CHOSEN=w.chosen, PIECES=w.pieces, SLOTS=slots, NORMED=w.normed, ROWS=cut.rows,
                 PARTS=triton.next_power_of_2(squares.shape[0]), num_warps=cut.warps,
-                **self._sizes,
+                **self._launch,
             )  # fmt: skip
             return
         choose_experts[(tiles, self.cuts.split)](

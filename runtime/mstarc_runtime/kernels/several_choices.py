@@ -8,7 +8,7 @@ each. `places` of rows that the bucket has not are left as they are.
 import triton
 import triton.language as tl
 
-from mstarc_runtime.kernels.dependent import allow_next, ask_for, wait_for_previous
+from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 from mstarc_runtime.kernels.several_rows import four
 
 
@@ -18,16 +18,6 @@ def _ordered(scores, expert, EXPERTS: tl.constexpr):
     bits = scores.to(tl.int32, bitcast=True)
     bits = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     return (bits.to(tl.int64) << 32) + (EXPERTS - 1 - expert)[None, :].to(tl.int64)
-
-
-@triton.jit
-def _ask_for_share(matrix, tile, TILES: tl.constexpr, NUMBERS: tl.constexpr, CHAINED: tl.constexpr):
-    """Asks for one of `TILES` shares of `NUMBERS` bf16 numbers. A line holds 64."""
-    LINES: tl.constexpr = NUMBERS // 64
-    SHARE: tl.constexpr = (LINES + TILES - 1) // TILES
-    WIDE: tl.constexpr = triton.next_power_of_2(SHARE)
-    line = tile * SHARE + tl.minimum(tl.arange(0, WIDE), SHARE - 1)
-    ask_for(matrix + tl.minimum(line, LINES - 1) * 16, CHAINED)
 
 
 @triton.jit
@@ -57,8 +47,6 @@ def choose_several(
     parts,
     router,
     gate,
-    shared,
-    shared_down,
     logits,
     arrived,
     ids,
@@ -69,7 +57,6 @@ def choose_several(
     B: tl.constexpr,
     WIDTH: tl.constexpr,
     W: tl.constexpr,
-    INNER: tl.constexpr,
     EXPERTS: tl.constexpr,
     CHOSEN: tl.constexpr,
     PIECES: tl.constexpr,
@@ -79,8 +66,8 @@ def choose_several(
     PARTS: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
-    """All matrices by fours. `logits` f32[4, EXPERTS + 1] is scratch: those of the router row by
-    row, then the gate's. What every row takes, `shared`, is asked for meanwhile."""
+    """`h`, `router` and `gate` by fours. `logits` f32[4, EXPERTS + 1] is scratch: those of the
+    router row by row, then the gate's."""
     tile = tl.program_id(0)
     FOURTH: tl.constexpr = W // 4
     TILES: tl.constexpr = EXPERTS // ROWS
@@ -96,9 +83,6 @@ def choose_several(
         read = own * 0
         matrix = gate
     weights = four(tl.load(matrix + read[:, None] * FOURTH + columns))
-    if PIECES > 0:
-        _ask_for_share(shared, tile, TILES, 2 * PIECES * INNER * W, CHAINED)
-        _ask_for_share(shared_down, tile, TILES, PIECES * INNER * W, CHAINED)
     wait_for_previous(CHAINED)
     s0 = _multiplied(weights, h + columns)
     s1 = _multiplied(weights, h + FOURTH + columns)
