@@ -68,7 +68,6 @@ def one_row(
     PARTS: tl.constexpr,
     KIND: tl.constexpr,
     NORMED: tl.constexpr,
-    LATE: tl.constexpr,
     CHAINED: tl.constexpr,
 ):
     block = tl.program_id(0)
@@ -78,14 +77,11 @@ def one_row(
     read = tl.where(inside, rows, N - 1)
     pointers = weight + read[:, None].to(tl.int64) * K + columns[None, :]
     half = N.to(tl.int64) * K
-    if not LATE:
-        allow_next(CHAINED)
+    allow_next(CHAINED)
     a = tl.load(pointers, eviction_policy="evict_first")
     if KIND == GATE:
         b = tl.load(pointers + half, eviction_policy="evict_first")
     wait_for_previous(CHAINED)
-    if LATE:
-        allow_next(CHAINED)
     # What is needed behind the loop is asked for before it: its way is as long as the loop's last.
     if NORMED:
         part = tl.arange(0, PARTS)
@@ -333,9 +329,7 @@ class Product:
             h if squares_out is None else squares_out,
         )
         if self.batch == 1:
-            # Who holds all its weights before it begins leaves the bus to those who are before it.
-            late = shape.columns == self.inner
-            one_row[(self.tiles,)](*tensors, self.count, eps, LATE=late, **constants)
+            one_row[(self.tiles,)](*tensors, self.count, eps, **constants)
             return
         if shape.spread:
             spread_rows[(self.tiles,)](
