@@ -133,6 +133,7 @@ def join_rows(
         B=batch, W=width, EARLY=inboxes.is_alone, CHAINED=chained, launch_pdl=chained,
         **_launch(inboxes, posts, takes),
     )  # fmt: skip
+    _keep_pace(inboxes)
 
 
 def pieces(width: int) -> int:
@@ -164,6 +165,7 @@ def exchange(
         given, into, inboxes.addresses, inboxes.epochs, count,
         WANTED=wanted.value, **_launch(inboxes, posts, takes),
     )  # fmt: skip
+    _keep_pace(inboxes)
     return values if made is None else made
 
 
@@ -176,3 +178,13 @@ def _launch(inboxes: Inboxes, posts: bool, takes: bool) -> dict[str, object]:
         "RANKS": inboxes.count, "POSTS": posts, "TAKES": takes,
         "WATCHED": inboxes.epochs.is_cuda, "num_warps": 4,
     }  # fmt: skip
+
+
+def _keep_pace(inboxes: Inboxes) -> None:
+    """Outside of a graph, waits for the others here, not in the call of the driver that comes next.
+
+    One that loads a kernel or wants memory may wait for the device, and keep another rank from the
+    very call that the device waits for.
+    """
+    if inboxes.epochs.is_cuda and not torch.cuda.is_current_stream_capturing():
+        torch.cuda.current_stream().synchronize()
