@@ -24,9 +24,10 @@ from multiprocessing import get_context
 import torch
 
 from mstarc_runtime.kernels.decode_attention import DecodeAttention, cut_of
+from mstarc_runtime.kernels.kinds import GATE, LOGITS, PROJECT, RESIDUAL
 from mstarc_runtime.kernels.sampling import Draw
 from mstarc_runtime.kernels.shapes import shape_of
-from mstarc_runtime.kernels.skinny import GATE, LOGITS, PROJECT, RESIDUAL, Product, Shape
+from mstarc_runtime.kernels.skinny import Product, Shape
 
 WIDTH, HEADS, KV_HEADS, HEAD_DIM, VOCAB = 3072, 24, 8, 128, 156_940
 CONTEXT = 768

@@ -131,9 +131,9 @@ def is_right(group: Any, options: argparse.Namespace, index: int, device: torch.
 def chain_us(group: Any, rows: int, width: int, device: torch.device) -> float:
     """A chain's µs: products alone without a group."""
     from mstarc_runtime.kernels.joined_rows import join_rows, pieces
+    from mstarc_runtime.kernels.kinds import RESIDUAL
     from mstarc_runtime.kernels.normed_rows import rejoin_rows
     from mstarc_runtime.kernels.normed_stack import product
-    from mstarc_runtime.kernels.skinny import RESIDUAL
 
     weights = [torch.randn(width, INNER, device=device).bfloat16() * 0.01 for _ in range(LAYERS)]
     products = [product(RESIDUAL, weight, batch=rows) for weight in weights]

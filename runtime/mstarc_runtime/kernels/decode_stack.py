@@ -15,8 +15,9 @@ from torch import Tensor
 
 from mstarc_runtime.attention.backend import JoinedAttention
 from mstarc_runtime.kernels.embedding import embed, embedding_parts
+from mstarc_runtime.kernels.kinds import GATE, LOGITS, PROJECT, RESIDUAL
 from mstarc_runtime.kernels.shapes import shape_of
-from mstarc_runtime.kernels.skinny import GATE, LOGITS, PROJECT, RESIDUAL, Product
+from mstarc_runtime.kernels.skinny import Product
 
 CHAINED = True
 

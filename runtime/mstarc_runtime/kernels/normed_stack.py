@@ -20,10 +20,11 @@ from torch import Tensor
 from mstarc_runtime.attention.backend import JoinedAttention
 from mstarc_runtime.kernels.embedding import embed, embedding_parts
 from mstarc_runtime.kernels.joined_rows import join_rows, pieces
+from mstarc_runtime.kernels.kinds import GATE, PROJECT, RESIDUAL
 from mstarc_runtime.kernels.mixture import ExpertWeights, Mixture
 from mstarc_runtime.kernels.normed_rows import normed_rows, rejoin_rows
 from mstarc_runtime.kernels.shapes import shape_of
-from mstarc_runtime.kernels.skinny import GATE, PROJECT, RESIDUAL, Product
+from mstarc_runtime.kernels.skinny import Product
 from mstarc_runtime.transport.inboxes import NUMBERS
 
 if TYPE_CHECKING:

@@ -14,10 +14,7 @@ import triton
 import triton.language as tl
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
-
-_GATE = tl.constexpr(1)
-_PROJECT = tl.constexpr(0)
-_RESIDUAL = tl.constexpr(2)
+from mstarc_runtime.kernels.kinds import GATE, PROJECT, RESIDUAL
 
 
 @triton.jit
@@ -98,7 +95,7 @@ def several_rows(
     rows = block * ROWS + tl.arange(0, ROWS)
     inside = rows < N
     columns = tl.arange(0, PASS)
-    if KIND == _GATE:
+    if KIND == GATE:
         # Gate and up of an output stand side by side.
         both = tl.arange(0, 2 * ROWS)
         own = tl.minimum(block * ROWS + both // 2, N - 1) + (both % 2) * N
@@ -125,7 +122,7 @@ def several_rows(
         )
         if EARLY:
             squared = tl.sum(squared, axis=0)
-    if KIND == _RESIDUAL:
+    if KIND == RESIDUAL:
         before = tl.load(residual + to, mask=where, other=0.0)
         gains = tl.load(gain + rows, mask=inside, other=0.0).to(tl.float32)
     x_at = h + columns[None, :]
@@ -153,13 +150,13 @@ def several_rows(
         if not EARLY:
             squared = tl.sum(squared, axis=0)
         sums *= tl.rsqrt(squared / K + eps)[None, :]
-    if KIND == _PROJECT:
+    if KIND == PROJECT:
         tl.store(out + to, sums.to(out.dtype.element_ty), mask=where)
-    elif KIND == _GATE:
+    elif KIND == GATE:
         gates, ups = tl.split(tl.permute(tl.reshape(sums, (ROWS, 2, 4)), (0, 2, 1)))
         made = gates / (1.0 + tl.exp(-gates)) * ups
         tl.store(out + to, made.to(out.dtype.element_ty), mask=where)
-    elif KIND == _RESIDUAL:
+    elif KIND == RESIDUAL:
         sums += before
         tl.store(residual + to, sums, mask=where)
         tl.store(out + to, (sums * gains[:, None]).to(out.dtype.element_ty), mask=where)

@@ -9,7 +9,8 @@ them; what nothing divides has no shape, and its model runs without these kernel
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mstarc_runtime.kernels.skinny import GATE, LOGITS, PROJECT, RESIDUAL, Shape
+from mstarc_runtime.kernels.kinds import GATE, LOGITS, PROJECT, RESIDUAL
+from mstarc_runtime.kernels.skinny import Shape
 
 _LONG = 4096
 """From how many columns on a residual product is a long one (`down`, not `o`)."""

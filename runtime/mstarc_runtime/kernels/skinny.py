@@ -25,14 +25,9 @@ import triton.language as tl
 from torch import Tensor
 
 from mstarc_runtime.kernels.dependent import allow_next, ask_for, wait_for_previous
+from mstarc_runtime.kernels.kinds import GATE, PROJECT, RESIDUAL
 from mstarc_runtime.kernels.several_rows import several_rows
 from mstarc_runtime.kernels.spread_rows import spread_rows
-
-PROJECT = tl.constexpr(0)
-GATE = tl.constexpr(1)
-RESIDUAL = tl.constexpr(2)
-LOGITS = tl.constexpr(3)
-
 
 _ASKED_BYTES = 64 << 10
 _ASKED_IN_ALL = 24 << 20

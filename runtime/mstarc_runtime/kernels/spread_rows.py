@@ -11,10 +11,7 @@ import triton
 import triton.language as tl
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
-
-_GATE = tl.constexpr(1)
-_PROJECT = tl.constexpr(0)
-_RESIDUAL = tl.constexpr(2)
+from mstarc_runtime.kernels.kinds import GATE, PROJECT, RESIDUAL
 
 
 @triton.jit
@@ -44,14 +41,14 @@ def spread_rows(
     """`COLUMNS` a warp and pass."""
     tl.static_assert(K % (COLUMNS * WARPS * HELD) == 0)
     PASS: tl.constexpr = COLUMNS * WARPS
-    BOTH: tl.constexpr = 2 * ROWS if KIND == _GATE else ROWS
+    BOTH: tl.constexpr = 2 * ROWS if KIND == GATE else ROWS
     block = tl.program_id(0)
     rows = block * ROWS + tl.arange(0, ROWS)
     inside = rows < N
     columns = tl.arange(0, WARPS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     batch = tl.arange(0, WIDTH)
     is_row = batch < B
-    if KIND == _GATE:
+    if KIND == GATE:
         # Gate and up of an output stand side by side.
         both = tl.arange(0, 2 * ROWS)
         own = tl.minimum(block * ROWS + both // 2, N - 1) + (both % 2) * N
@@ -75,7 +72,7 @@ def spread_rows(
             mask=(part < parts)[:, None] & is_row[None, :],
             other=0.0,
         )
-    if KIND == _RESIDUAL:
+    if KIND == RESIDUAL:
         before = tl.load(residual + to, mask=where, other=0.0)
         gains = tl.load(gain + rows, mask=inside, other=0.0).to(tl.float32)
     sums = tl.zeros((WARPS, BOTH, WIDTH), dtype=tl.float32)
@@ -94,13 +91,13 @@ def spread_rows(
     sums = tl.sum(sums, axis=0)
     if NORMED:
         sums *= tl.rsqrt(tl.sum(squared, axis=0) / K + eps)[None, :]
-    if KIND == _PROJECT:
+    if KIND == PROJECT:
         tl.store(out + to, sums.to(out.dtype.element_ty), mask=where)
-    elif KIND == _GATE:
+    elif KIND == GATE:
         gates, ups = tl.split(tl.permute(tl.reshape(sums, (ROWS, 2, WIDTH)), (0, 2, 1)))
         made = gates / (1.0 + tl.exp(-gates)) * ups
         tl.store(out + to, made.to(out.dtype.element_ty), mask=where)
-    elif KIND == _RESIDUAL:
+    elif KIND == RESIDUAL:
         sums += before
         tl.store(residual + to, sums, mask=where)
         tl.store(out + to, (sums * gains[:, None]).to(out.dtype.element_ty), mask=where)

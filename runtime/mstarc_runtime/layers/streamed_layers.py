@@ -51,8 +51,8 @@ class StreamedPass:
         with this head."""
         found = self._heads.get(head.data_ptr())
         if found is None:
+            from mstarc_runtime.kernels.kinds import LOGITS
             from mstarc_runtime.kernels.normed_stack import product
-            from mstarc_runtime.kernels.skinny import LOGITS
 
             batch = self._stack.batch
             out = torch.empty(batch, head.shape[0], dtype=torch.float32, device=head.device)
@@ -101,8 +101,8 @@ class StreamedLayers:
 
     def _are_served(self) -> bool:
         # Here, because the kernels' compiler comes with torch for GPUs only.
+        from mstarc_runtime.kernels.kinds import LOGITS
         from mstarc_runtime.kernels.normed_stack import is_product_served
-        from mstarc_runtime.kernels.skinny import LOGITS
 
         found = self._weights()
         if found is None:

@@ -38,7 +38,7 @@ def relative(made: Tensor, wanted: Tensor) -> float:
     ],
 )
 def test_products(kind: str, is_normed: bool, batch: int, outer: int, cut: dict[str, Any]) -> None:
-    from mstarc_runtime.kernels import skinny
+    from mstarc_runtime.kernels import kinds, skinny
 
     generator = torch.Generator(DEVICE).manual_seed(batch * outer)
 
@@ -49,7 +49,7 @@ def test_products(kind: str, is_normed: bool, batch: int, outer: int, cut: dict[
     count = outer // 2 if kind == "GATE" else outer
     product = skinny.Product(
         weight,
-        kind=getattr(skinny, kind),
+        kind=getattr(kinds, kind),
         batch=batch,
         shape=skinny.Shape(warps=4, stages=2, **cut),
         chained=DEVICE.type == "cuda",
@@ -78,14 +78,14 @@ def test_products(kind: str, is_normed: bool, batch: int, outer: int, cut: dict[
 
 @pytest.mark.parametrize("batch", [2, 4])
 def test_a_row_depends_on_its_bucket_only(batch: int) -> None:
-    from mstarc_runtime.kernels import skinny
+    from mstarc_runtime.kernels import kinds, skinny
 
     generator = torch.Generator(DEVICE).manual_seed(batch)
     weight = torch.randn(24, INNER, generator=generator, device=DEVICE).bfloat16()
     h = torch.randn(batch, INNER, generator=generator, device=DEVICE).bfloat16()
     product = skinny.Product(
         weight,
-        kind=skinny.LOGITS,
+        kind=kinds.LOGITS,
         batch=batch,
         shape=skinny.Shape(rows=4, columns=64, warps=1, held=2),
         chained=DEVICE.type == "cuda",
