@@ -10,7 +10,7 @@ import click
 from mstarc import driver
 from mstarc.cli.in_processes import mapped
 from mstarc.cli.inputs import shown_path
-from mstarc.cli.lint_files import LintFiles, SpecFiles, find_files
+from mstarc.cli.lint_files import LintFiles, SpecFiles, find_files, models_near
 from mstarc.cli.output import (
     EXIT_FINDINGS,
     EXIT_OK,
@@ -141,7 +141,10 @@ def _lint(files: LintFiles, chosen: Selection) -> list[driver.Outcome]:
         weights,
         first=min(placed, key=weights.__getitem__, default=0),
     )
-    outcomes += [driver.lint_deployment(source, files.models) for source in files.alone]
+    outcomes += [
+        driver.lint_deployment(source, [*files.models, *models_near(Path(source.path))])
+        for source in files.alone
+    ]
     outcomes += [driver.lint_sizes(source, files.models) for source in files.sizes_alone]
     return outcomes
 

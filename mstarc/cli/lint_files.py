@@ -140,6 +140,13 @@ def _only_one_beside(path: Path, found: LintFiles) -> SpecFiles | None:
     return entry
 
 
+def models_near(path: Path) -> list[str]:
+    """The models of the specs that a deployment's is looked for among."""
+    specs = (spec for folder in spec_folders(path) for spec in sorted(folder.glob("*.mstar")))
+    sources = (read_source(spec, DiagnosticSink()) for spec in specs)
+    return [name for source in sources if source is not None for name in models_of(source.text)]
+
+
 def _model(deployment: SourceFile) -> str | None:
     wanted = wanted_model(deployment)
     return None if wanted is None else wanted[0]

@@ -34,6 +34,11 @@ _WORDS = {
     "page_tokens": "page_size",
     "walks": "graph_walks",
 }
+_PLACES: Mapping[str, Mapping[str, str]] = {
+    "a node group": GROUP,
+    "`kv_cache`": KV_CACHE,
+    "no block: it begins a line": TOP,
+}
 
 
 def read_deployment(
@@ -52,6 +57,8 @@ class _Reader:
         self.sink = sink
         self.kinds = kinds
         self.failed = False
+        # Keys that others may have been meant for: that they are missing follows from it.
+        self.meant: set[str] = set()
 
     def deployment(self, root: Any) -> Deployment | None:
         if root is None:
@@ -132,13 +139,19 @@ class _Reader:
 
     def unknown_key(self, name: str, span: Span, known: tuple[str, ...], what: str) -> None:
         near = (_WORDS[name],) if _WORDS.get(name) in known else did_you_mean(name, known)
+        self.meant.update(near)
         helps = (f"did you mean {_listed(near)}?",) if near else ()
+        place = next((place for place, keys in _PLACES.items() if name in keys), None)
+        if not near and place is not None:
+            helps = (f"`{name}` stands in {place}",)
         label = f"{what} has the keys {_listed(known)}"
         self.error("MS0603", span, f"unknown key `{name}` in {what}", label, *helps)
 
     def required(
         self, found: Mapping[str, Any], key: str, owner: Any, read: Callable[[Any], Found | None]
     ) -> Found | None:
+        if key not in found and key in self.meant:
+            return None  # it is misspelt, which is reported
         if key not in found:
             span = self.span(owner)
             # A missing key has no place of its own: point at where the mapping begins.
@@ -147,7 +160,7 @@ class _Reader:
             self.error(
                 "MS0604",
                 Span(path=span.path, start=span.start, end=end),
-                f"the deployment has no `{key}`",
+                f"{'a node group' if key in GROUP else 'the deployment'} has no `{key}`",
                 f"`{key}` is missing here",
             )
             return None
@@ -172,7 +185,7 @@ class _Reader:
         expected = f"a whole number of at least {least}"
         digits = str(node.value).replace("_", "") if node.id == "scalar" else ""
         if not (node.id == "scalar" and node.tag.endswith(":int") and _is_decimal(digits)):
-            self.wrong(node, expected)
+            self.wrong(node, expected, *_number_meant(node))
             return None
         if int(digits) < least:
             span = self.span(node)
@@ -351,6 +364,18 @@ class _Reader:
 def _is_decimal(text: str) -> bool:
     text = text.removeprefix("-").removeprefix("+")
     return text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
+
+
+def _number_meant(node: Any) -> tuple[str, ...]:
+    """What to write for a number in quotes, or with a letter for thousands."""
+    text = str(node.value) if node.id == "scalar" else ""
+    if _is_decimal(text.replace("_", "")):
+        return (f"write `{text}`, without quotes",)
+    digits, unit = text[:-1], text[-1:].lower()
+    if unit in ("k", "m") and _is_decimal(digits):
+        power = 1 if unit == "k" else 2
+        return (f"write `{int(digits) * 1024**power}`, or `{int(digits) * 1000**power}`",)
+    return ()
 
 
 def _article(node: Any) -> str:

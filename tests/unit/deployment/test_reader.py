@@ -94,6 +94,23 @@ def test_what_is_not_meant_is_refused(text: str, code: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "help_"),
+    [
+        (f"{GOOD}tp_size: 2\n", "`tp_size` stands in a node group"),
+        (f"{GOOD}page_size: 16\n", "`page_size` stands in `kv_cache`"),
+        (f"{GOOD}kv_cache: {{devices: cpu}}\n", "`devices` stands in no block: it begins a line"),
+        (f"{GOOD}max_seq_len: 4k\n", "write `4096`, or `4000`"),
+        (f'{GOOD}max_seq_len: "4096"\n', "write `4096`, without quotes"),
+        ("model: m\nnode_groups: [{nodes: [a], ranks: [0]}]", "did you mean `node_names`?"),
+    ],
+)
+def test_one_mistake_is_told_once_with_what_is_meant(text: str, help_: str) -> None:
+    _, sink = read(text)
+    (found,) = sink.diagnostics
+    assert found.helps == (help_,)
+
+
+@pytest.mark.parametrize(
     ("text", "count", "kind"),
     [("cpu", 1, "cpu"), ("3xcpu", 3, "cpu"), ("2xH200", 2, "H200"), ("8xh100", 8, "H100")],
 )
