@@ -97,18 +97,15 @@ def put_ones(out, row, tail, there, scale, K, SPLIT: tl.constexpr):
 
 @triton.jit
 def _added_normed(
-    x, more, more_bias, weight, bias, total, out, eps, unit, scale, K, piece,
-    PIECES: tl.constexpr, BIASED: tl.constexpr, SPLIT: tl.constexpr, BLOCK: tl.constexpr,
+    x, more, more_bias, weight, bias, total, out, eps, unit, scale, K,
+    ADDS: tl.constexpr, BIASED: tl.constexpr, SPLIT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     there = at < K
     value = tl.load(x + row * K + at, mask=there, other=0.0)
-    if PIECES > 0:
-        added = tl.load(more + row * K + at, mask=there, other=0.0)
-        for number in tl.static_range(1, PIECES):
-            added += tl.load(more + number * piece + row * K + at, mask=there, other=0.0)
-        value += added * unit
+    if ADDS:
+        value += tl.load(more + row * K + at, mask=there, other=0.0) * unit
         if BIASED:
             value += tl.load(more_bias + at, mask=there, other=0.0)
         tl.store(total + row * K + at, value, mask=there)
@@ -152,10 +149,9 @@ def added_normed(
     split: Split = WHOLE,
 ) -> tuple[Tensor, Tensor]:
     """`x` + `unit` * `more` f32[R, K] + `more_bias` f32[K], and a layer's norm of it as a product
-    takes it; of `more` there may be several that add up, [P, R, K]."""
+    takes it."""
     rows, width = x.shape
     assert x.is_contiguous() and (more is None or more.is_contiguous())
-    pieces = 0 if more is None else more.numel() // x.numel()
     total = x if more is None else torch.empty_like(x)
     out = operand(rows, width, x.device, split)
     block = triton.next_power_of_2(width)
@@ -171,8 +167,7 @@ def added_normed(
         unit,
         split.scale,
         width,
-        rows * width,
-        PIECES=pieces,
+        ADDS=more is not None,
         BIASED=more_bias is not None,
         SPLIT=split.parts,
         BLOCK=block,
@@ -216,18 +211,13 @@ def split_matrix(weight: Tensor, bias: Tensor, parts: int) -> SplitMatrix:
     return SplitMatrix(values=values, scale=split.scale)
 
 
-def split_product(rows: Tensor, matrix: Tensor, parts: int, pieces: int = 1) -> Tensor:
-    """f32[R, N] of split rows and a split matrix, or `pieces` that add up, [P, R, N].
+def split_product(rows: Tensor, matrix: Tensor, parts: int) -> Tensor:
+    """f32[R, N] of split rows and a split matrix.
 
     Tensor cores cut off what does not fit behind a sum, so that long sums drift. Of the product of
     the first parts, which is nearly all of it, `_LONGEST` columns are summed at once, therefore.
     """
     end = rows.shape[1]
-    if pieces > 1:
-        cut = rows.unflatten(1, (pieces, -1)).transpose(0, 1)
-        return torch.bmm(
-            cut, matrix.unflatten(1, (pieces, -1)).permute(1, 2, 0), out_dtype=torch.float32
-        )
     inner = (end - _TAIL) // parts
     cuts = [*range(end - _TAIL - inner + _LONGEST, end - _TAIL - _LONGEST // 2, _LONGEST), end]
     if parts == 1:
@@ -236,13 +226,6 @@ def split_product(rows: Tensor, matrix: Tensor, parts: int, pieces: int = 1) -> 
     for first, last in pairwise(cuts):
         total += torch.mm(rows[:, first:last], matrix[:, first:last].T, out_dtype=torch.float32)
     return total
-
-
-def pieces_of(parts: int, width: int) -> int:
-    """In how many pieces a product along rows of `width` is fastest: each is summed by itself, so
-    that few columns of a matrix are work for all multiprocessors. Measured on an H200."""
-    columns = Split(parts=parts).columns(width)
-    return 4 if parts == 3 and width > _LONGEST and columns % 32 == 0 else 1
 
 
 def _pieces(x: Tensor, split: Split) -> Sequence[Tensor]:

@@ -18,7 +18,6 @@ from mstarc_runtime.kernels.tower_rows import (
     SplitMatrix,
     added_normed,
     gelu,
-    pieces_of,
     scale_below,
     split_matrix,
     split_product,
@@ -65,7 +64,7 @@ class TowerPasses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Carried:
-    """Rows f32[R, D], and what comes to them: `unit` times `more`, or its pieces, and a bias."""
+    """Rows f32[R, D], and what comes to them: `unit` times `more`, and a bias."""
 
     rows: Tensor
     more: Tensor | None = None
@@ -88,26 +87,17 @@ class _Carried:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Product:
     """A product with rows that are `split`. Times `unit`, and with `bias` behind it, it is what a
-    linear layer gives, or pieces that add up to it."""
+    linear layer gives."""
 
     matrix: Linear | SplitMatrix
     split: Split
     unit: float
     bias: Tensor | None = None
-    pieces: int = 1
 
     @classmethod
-    def of(
-        cls,
-        matrix: Linear,
-        parts: int,
-        bound: float,
-        *,
-        is_added: bool = False,
-        is_plain: bool = False,
-    ) -> "_Product":
-        """With rows of numbers up to `bound`. What `is_added` may come in pieces, and where the
-        library is faster so (`is_plain`), its bias is left to who reads it."""
+    def of(cls, matrix: Linear, parts: int, bound: float, *, is_plain: bool = False) -> "_Product":
+        """With rows of numbers up to `bound`. Where the library is faster so (`is_plain`), its bias
+        is left to who reads it."""
         if not parts:
             bias = matrix.bias if is_plain else None
             return cls(matrix=matrix, split=Split(), unit=1.0, bias=bias)
@@ -120,7 +110,6 @@ class _Product:
             matrix=made,
             split=split,
             unit=1.0 / (split.scale * made.scale),
-            pieces=pieces_of(parts, matrix.weight.shape[1]) if is_added else 1,
         )
 
     def __call__(self, rows: Tensor) -> Tensor:
@@ -128,7 +117,7 @@ class _Product:
             if self.bias is not None:
                 return torch.mm(rows, self.matrix.weight.T)
             return self.matrix(rows)
-        return split_product(rows, self.matrix.values, self.split.parts, self.pieces)
+        return split_product(rows, self.matrix.values, self.split.parts)
 
 
 class _LayerPasses:
@@ -136,10 +125,10 @@ class _LayerPasses:
         self._heads, self._norms = layer.heads, (layer.norm1, layer.norm2)
         most, length = _bounds(layer.norm1)
         self._qkv = _Product.of(layer.qkv, parts, most, is_plain=True)
-        self._out = _Product.of(layer.out, parts, _bound_behind(layer.qkv, length), is_added=True)
+        self._out = _Product.of(layer.out, parts, _bound_behind(layer.qkv, length))
         most, length = _bounds(layer.norm2)
         self._fc1 = _Product.of(layer.fc1, parts, most)
-        self._fc2 = _Product.of(layer.fc2, parts, _bound_behind(layer.fc1, length), is_added=True)
+        self._fc2 = _Product.of(layer.fc2, parts, _bound_behind(layer.fc1, length))
 
     def __call__(self, carried: _Carried, *, images: int) -> _Carried:
         x, rows = carried.normed(self._norms[0], self._qkv.split)
