@@ -21,19 +21,21 @@ _SHARED_BYTES = 220 << 10
 Kind = object
 
 _HELD = {
-    (PROJECT, 1024): Shape(rows=4, columns=1024, warps=1),  # -1.0 of 24.7 µs
-    (PROJECT, 2048): Shape(rows=4, columns=2048, warps=2),  # -0.5 of 47.0 µs
-    (RESIDUAL, 2048): Shape(rows=4, columns=2048, warps=2),  # -0.6
-    (RESIDUAL, 4096): Shape(rows=8, columns=4096, warps=8),  # -1.6
+    (PROJECT, 2560, 1024): Shape(rows=4, columns=1024, warps=1),  # -1.0 of 24.7 µs
+    (PROJECT, 5120, 2048): Shape(rows=4, columns=2048, warps=2),  # -0.5 of 47.0 µs
+    (RESIDUAL, 1024, 2048): Shape(rows=4, columns=2048, warps=2),  # -0.6
+    (RESIDUAL, 2048, 4096): Shape(rows=8, columns=4096, warps=8),  # -1.6
 }
 """One row's products of which a block asks for all its weights while the kernel before ends, by
-kind and columns; beside each what that saves of a layer of Qwen3-Omni's Talker and Thinker."""
+kind, rows and columns of the matrix; beside each what that saves of a layer of Qwen3-Omni's Talker
+and Thinker. Another may leave the kernel behind it no room to begin early: only these are held."""
 
 
 def shape_of(kind: Kind, *, inner: int, outer: int, batch: int) -> Shape | None:
     """The cut of a product with `inner` columns and `outer` rows of weights for `batch` rows; None
     where nothing divides it."""
-    for found in (_several(kind, inner, outer, batch), _spread(kind, inner, outer, batch)):
+    held = _HELD.get((kind, outer, inner)) if batch == 1 else None
+    for found in (held, _several(kind, inner, outer, batch), _spread(kind, inner, outer, batch)):
         if found is not None:
             return found
     wanted = _wanted(kind, inner, batch)
@@ -53,9 +55,6 @@ def _within_memory(shape: Shape, kind: Kind, batch: int) -> Shape:
 def _wanted(kind: Kind, inner: int, batch: int) -> Shape:
     long = inner >= _LONG
     if batch == 1:
-        held = _HELD.get((kind, inner))
-        if held is not None:
-            return held
         if kind is PROJECT:
             return Shape(rows=4, columns=512, warps=1)  # 0.83
         if kind is GATE:
