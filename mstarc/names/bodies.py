@@ -128,15 +128,33 @@ class _Bodies:
     def __init__(self, uses: Uses, *, machine: ast.MachineDecl | None) -> None:
         self._uses = uses
         self._machine = machine
+        uses.untaken.clear()
 
     def block(self, block: ast.Block, scope: Scope) -> None:
         for statement in block.statements:
             self._statement(statement, scope)
 
+    def _note_untaken(self, assign: ast.Assign) -> None:
+        """Note the results of a call that gives more or fewer values than there are names."""
+        match assign.value:
+            case ast.OpCall(target=ref):
+                symbol = self._uses.found.get(ref.op)
+            case ast.RunCall(walk=walk):
+                symbol = self._uses.found.get(walk)
+            case _:
+                return
+        declared = symbol.node if symbol is not None else None
+        results = declared.results if isinstance(declared, ast.OpDecl | ast.WalkDecl) else ()
+        if len(results) != len(assign.targets):
+            self._uses.untaken.update(result.name.text for result in results)
+
     def _statement(self, statement: ast.Stmt, scope: Scope) -> None:
         uses = self._uses
         match statement:
-            case ast.Assign() | ast.Let():
+            case ast.Assign():
+                resolve_expr(statement.value, scope, uses)
+                self._note_untaken(statement)
+            case ast.Let():
                 resolve_expr(statement.value, scope, uses)
             case ast.CallStmt() | ast.RunStmt():
                 resolve_expr(statement.call, scope, uses)

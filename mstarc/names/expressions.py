@@ -61,6 +61,8 @@ def resolve_value(name: ast.Name, scope: Scope, uses: Uses) -> None:
     if symbol is not None:
         uses.found[name] = symbol
         return
+    if name.text in uses.untaken:
+        return
     hidden = scope.find_hidden(name.text)
     if hidden is not None:
         uses.sink.report(

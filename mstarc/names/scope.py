@@ -50,11 +50,16 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uses:
-    """What the resolver works on: the declarations, and the uses found so far."""
+    """What the resolver works on: the declarations, and the uses found so far.
+
+    `untaken` are the results of calls in the body at hand for which there are not as many names as
+    results: one of them that is read is missing for that reason, which is reported with the types.
+    """
 
     symbols: Symbols
     sink: DiagnosticSink
     found: dict[ast.Name, Symbol] = field(default_factory=dict)
+    untaken: set[str] = field(default_factory=set)
 
     def use(
         self, name: ast.Name, table: Mapping[str, Symbol], code: str, what: str
