@@ -18,7 +18,9 @@ def folded(findings: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
     """The findings, errors that say the same of several places as one, in order of the first."""
     groups: dict[object, list[Diagnostic]] = {}
     for finding in findings:
-        said = (finding.code, finding.message, finding.primary.text, finding.notes, finding.helps)
+        # What there is instead differs from place to place.
+        helps = [text for text in finding.helps if not text.startswith("what there is:")]
+        said = (finding.code, finding.message, finding.primary.text, finding.notes, *helps)
         key: object = (said, finding.primary.span.path)
         if CATALOG[finding.code].severity != "error":
             key = id(finding)

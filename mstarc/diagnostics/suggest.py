@@ -23,13 +23,18 @@ def related(name: str, known: Iterable[str]) -> tuple[str, ...]:
 
     >>> related("num_heads", ["heads", "layers"]), related("kv", ["host", "kv_cache"])
     (('heads',), ('kv_cache',))
+    >>> related("books", ["codebooks", "hop"])
+    ('codebooks',)
     >>> related("x", ["x_next"]), related("step", ["prefill", "step_two"])
     ((), ('step_two',))
     """
     words = {word for word in name.lower().split("_") if len(word) > 1}
-    return tuple(
-        sorted(k for k in set(known) if k != name and words.intersection(k.lower().split("_")))
-    )
+
+    def is_akin(other: str) -> bool:
+        ends = min(len(name), len(other)) > 3 and (other.endswith(name) or name.endswith(other))
+        return ends or not words.isdisjoint(other.split("_"))
+
+    return tuple(sorted(k for k in set(known) if k != name and is_akin(k.lower())))
 
 
 def did_you_mean(name: str, known: Iterable[str], *, most: int = 3) -> tuple[str, ...]:

@@ -135,6 +135,8 @@ def _result(
 def _refuse_unbound_dims(
     result: ast.Result, type_: Type, scope: int, params: tuple[ParamInfo, ...], state: State
 ) -> None:
+    if any(param.type == ERROR for param in params):
+        return  # what is wrong with it is reported, and it may have had the dim
     bound = {var for param in params for dim in dims_of(param.type) for var in dim.variables()}
     for dim in dims_of(type_):
         for var in dim.variables():
@@ -158,12 +160,18 @@ def _refuse_unbound_dims(
 
 
 def _refuse_on_device(span: Span, type_: Type, node: NodeInfo, state: State) -> None:
+    """Refuse what stays on the host; of a node once, since its engine may be what is wrong."""
+    if node.name in state.misplaced:
+        return
+    state.misplaced.add(node.name)
     state.sink.report(
         Diagnostic(
             code="MS0328",
             message=f"`{type_}` stays on the host, and `{node.name}` computes on a device",
             primary=Label(span=span, text="a tensor or a number is wanted here"),
-            helps=("let an op of a host node make tensors of it",),
+            helps=(
+                f"let an op of a host node make tensors of it, or write `node {node.name} : host`",
+            ),
         ).label(node.decl.engine.span, f"its engine is `{node.engine}`")
     )
 
@@ -239,7 +247,7 @@ class _Effects:
                 self._sampler = effect.name
             case ast.Stateful():
                 self.stateful = True
-                if self._node.engine != "host":
+                if self._node.engine != "host" and self._node.name not in state.misplaced:
                     state.sink.report(
                         Diagnostic(
                             code="MS0328",

@@ -31,7 +31,7 @@ def _check_via(output: ast.OutField, state: State) -> None:
         return
     node = state.nodes.get(output.via.node.text)
     op = node.ops.get(output.via.op.text) if node is not None else None
-    if node is None or op is None:
+    if node is None or op is None or node.name in state.misplaced:
         return
     problem = via_problem(node, op)
     if problem is not None:

@@ -45,6 +45,8 @@ class State:
     """What holds where each walk is run."""
     pictures: dict[ast.Emit, tuple[TensorType, int]] = field(default_factory=dict)
     """What is emitted as pixels, and what holds there."""
+    misplaced: set[str] = field(default_factory=set)
+    """Nodes of a device that have to do with what stays on the host."""
     entries: dict[ast.Expr, tuple[Symbol, int]] = field(default_factory=dict)
     """Indices of tables of which sizes alone do not say that they are there, and what holds."""
     doubtful: set[str] = field(default_factory=set)
