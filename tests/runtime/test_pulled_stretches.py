@@ -223,7 +223,7 @@ def _late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_late")
-@pytest.mark.parametrize(("stretch", "stagger"), [(1, 1), (3, 0), (4, 6), (8, 2)])
+@pytest.mark.parametrize(("stretch", "stagger"), [(1, 1), (3, 0), (4, 6), (8, 4)])
 def test_requests_say_the_same(
     plan_folder: Path, plain: list[str], stretch: int, stagger: int, launched: list[Any]
 ) -> None:
