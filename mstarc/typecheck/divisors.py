@@ -17,7 +17,7 @@ from mstarc.typecheck.state import State
 from mstarc.typecheck.statics import static_dim
 from mstarc.typecheck.text import text_of
 from mstarc.typecheck.types import ERROR
-from mstarc.typecheck.witnesses import Guards, Witness, find_zero
+from mstarc.typecheck.witnesses import Guards, Witness, find_zero, names_in
 
 
 def check_divisors(state: State) -> None:
@@ -25,8 +25,10 @@ def check_divisors(state: State) -> None:
     found: dict[str, list[tuple[ast.Binary, Witness]]] = {}
     for declaration in state.resolved.spec.declarations:
         match declaration:
-            case ast.Let() | ast.TableDecl() | ast.WalkDecl() | ast.MachineDecl():
+            case ast.Let() | ast.WalkDecl() | ast.MachineDecl():
                 roots: tuple[ast.Node, ...] = (declaration,)
+            case ast.TableDecl():
+                roots = (declaration.length, declaration.value)
             case ast.NeedDecl():
                 roots = (declaration.condition,)
             case ast.NodeDecl():
@@ -34,8 +36,11 @@ def check_divisors(state: State) -> None:
             case _:
                 continue
         for root in roots:
+            within = None
+            if isinstance(declaration, ast.TableDecl) and root is declaration.value:
+                within = state.resolved.meaning(declaration.index)
             for division, guards in _divisions(root, ()):
-                witness = _witness(division, guards, state)
+                witness = _witness(division, guards, within, state)
                 if witness is not None:
                     found.setdefault(text_of(division.right), []).append((division, witness))
     for divisions in found.values():
@@ -58,21 +63,25 @@ def _divisions(node: ast.Node, guards: Guards) -> Iterator[tuple[ast.Binary, Gua
         yield from _divisions(child, guards)
 
 
-def _witness(division: ast.Binary, guards: Guards, state: State) -> Witness | None:
+def _witness(
+    division: ast.Binary, guards: Guards, within: Symbol | None, state: State
+) -> Witness | None:
     divisor = division.right
     if state.types.get(division, ERROR) == ERROR or not interval_of(divisor, state).holds(0):
         return None
     size = static_dim(divisor, state)
     if size is not None and size.value == 0:
         return None
-    return find_zero(divisor, guards, state)
+    return find_zero(divisor, guards, state, within=within)
 
 
 def _finding(divisions: list[tuple[ast.Binary, Witness]], state: State) -> Diagnostic:
     """One finding for all that divide by the same."""
     (division, witness), *others = divisions
-    options = {s: value for s, value in witness.items() if s.kind == "option"}
-    listed = " and ".join(f"`{s.name}` is {_shown(value)}" for s, value in witness.items())
+    asked = set(names_in((division.right,), state))
+    named = {s: value for s, value in witness.items() if s in asked}
+    options = {s: value for s, value in named.items() if s.kind == "option"}
+    listed = " and ".join(f"`{s.name}` is {_shown(value)}" for s, value in named.items())
     diagnostic = Diagnostic(
         code="MS0333",
         message=f"`{text_of(division)}` divides by zero in some requests",

@@ -102,9 +102,16 @@ def names_of(symbols: Iterable[Symbol], state: State) -> tuple[Symbol, ...]:
     return tuple(sorted(found, key=lambda s: (s.kind == "index", s.declaration.span.start)))
 
 
-def find_zero(number: ast.Expr, guards: Guards, state: State) -> Witness | None:
-    """Options, and indices, under which `number` is 0 and each of `guards` is as it says."""
+def find_zero(
+    number: ast.Expr, guards: Guards, state: State, *, within: Symbol | None = None
+) -> Witness | None:
+    """Options, and indices, under which `number` is 0 and each of `guards` is as it says.
+
+    `within` is the index of the table that the number is of: without entries it is not computed.
+    """
     names = names_in((number, *(guard for guard, _ in guards)), state)
+    if within is not None:
+        names = names_of((*names, within), state)
     return find_witness(
         names, lambda given: value_of(number, given, state), lambda n: n == 0, guards, state
     )
@@ -121,6 +128,8 @@ def find_witness(
     for given in _requests(names, number, state) if names else ():
         value = number(given)
         if value is None or isinstance(value, str) or not is_bad(value):
+            continue
+        if any(name.kind == "index" and not _is_there(name, given, state) for name in names):
             continue
         if any(value_of(guard, given, state) is (not wanted) for guard, wanted in guards):
             continue
@@ -176,6 +185,12 @@ def _with_lengths(given: Witness, names: tuple[Symbol, ...], state: State) -> Wi
             assert isinstance(at, int)
             given[name] = at if last is None else min(at, max(last, 0))
     return given
+
+
+def _is_there(index: Symbol, given: Given, state: State) -> bool:
+    """Whether there is an entry or a pass of this number."""
+    last, at = _last(index, given, state), given[index]
+    return last is not None and isinstance(at, int) and 0 <= at <= last
 
 
 def _last(index: Symbol, given: Given, state: State) -> int | None:
