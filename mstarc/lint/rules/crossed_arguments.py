@@ -1,4 +1,4 @@
-"""Two arguments that have each other's names."""
+"""Two arguments, or two names for results, that have each other's names."""
 
 from collections.abc import Iterator
 
@@ -28,6 +28,26 @@ def check(context: RuleContext) -> Iterator[Diagnostic]:
                         continue
                     if (first_name, second_name) == (params[other], params[index]):
                         yield _finding(first, second, params[index], params[other], context)
+    for assign in context.nodes.get(ast.Assign, ()):
+        assert isinstance(assign, ast.Assign)
+        if isinstance(assign.value, ast.OpCall | ast.RunCall):
+            yield from _crossed_results(assign, assign.value, context)
+
+
+def _crossed_results(
+    assign: ast.Assign, call: ast.OpCall | ast.RunCall, context: RuleContext
+) -> Iterator[Diagnostic]:
+    """`b, a = node.op()` of an op that gives `a` and `b`."""
+    names = [result.name for result in _called(call, context).results]
+    targets = [target if isinstance(target, ast.Name) else None for target in assign.targets]
+    for index, first in enumerate(targets):
+        for other, second in enumerate(targets):
+            if index >= other or first is None or second is None or first.text == second.text:
+                continue
+            if other < len(names) and (first.text, second.text) == (names[other], names[index]):
+                yield _finding(
+                    first, second, names[index], names[other], context, what="gets the result"
+                )
 
 
 def _name_of(value: ast.Expr) -> str | None:
@@ -47,7 +67,12 @@ def _called(call: ast.OpCall | ast.RunCall, context: RuleContext) -> OpInfo | Wa
 
 
 def _finding(
-    first: ast.Expr, second: ast.Expr, takes: str, other_takes: str, context: RuleContext
+    first: ast.Expr,
+    second: ast.Expr,
+    takes: str,
+    other_takes: str,
+    context: RuleContext,
+    what: str = "goes to the parameter",
 ) -> Diagnostic:
     texts = [context.source.slice(value.span) for value in (first, second)]
     message = f"`{texts[0]}` and `{texts[1]}` stand in each other's places"
@@ -60,9 +85,13 @@ def _finding(
         applicability="unsafe",
     )
     return (
-        finding("MS1028", first.span, message, f"goes to the parameter `{takes}`")
-        .label(second.span, f"goes to the parameter `{other_takes}`")
-        .help("change their places, or give them by name")
+        finding("MS1028", first.span, message, f"{what} `{takes}`")
+        .label(second.span, f"{what} `{other_takes}`")
+        .help(
+            "change their places, or give them by name"
+            if what.startswith("goes")
+            else "change their places"
+        )
         .with_fix(fix)
     )
 
