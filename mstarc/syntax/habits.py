@@ -47,6 +47,7 @@ from mstarc.syntax.left_out import (
     argument_with_a_colon,
     context_without_node,
     loop_without_times,
+    prefix_behind_a_size,
     size_without_unit,
 )
 from mstarc.syntax.situation import (
@@ -291,6 +292,7 @@ HABITS: tuple[Callable[[Situation], Finding | None], ...] = (
     order_of_a_declaration,
     model_as_a_block,
     size_without_unit,
+    prefix_behind_a_size,
     argument_with_a_colon,
     context_without_node,
     next_with_a_mark,

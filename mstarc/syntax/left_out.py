@@ -38,6 +38,24 @@ def size_without_unit(situation: Situation) -> Finding | None:
     return None
 
 
+def prefix_behind_a_size(situation: Situation) -> Finding | None:
+    """`weights "org/model" size 3 GB under "text."`."""
+    token, after = situation.token, situation.after
+    words = [other.text for other in situation.line]
+    if token.text != "under" or after is None or "size" not in words or "weights" not in words:
+        return None
+    size = situation.line[words.index("size")]
+    written = f"under {after.text} {' '.join(words[words.index('size') : -1])}"
+    diagnostic = finding(
+        "MS0101", situation.span(token), "`under` stands behind the size", "belongs before `size`"
+    ).label(situation.span(size), "the size")
+    return Finding(
+        diagnostic=diagnostic.help(f"write `{written}`"),
+        resume=situation.number + 2,
+        is_certain=True,
+    )
+
+
 def context_without_node(situation: Situation) -> Finding | None:
     """`fork dit.no_text = main`, `release main`."""
     token, before = situation.token, situation.before

@@ -143,13 +143,16 @@ class Flow:
                 if isinstance(target, ast.Name):
                     self.set(target, ERROR, TRUE, env)
             return
-        if len(outcomes) != len(assign.targets):
+        is_wrong = len(outcomes) != len(assign.targets)
+        if is_wrong:
             self._wrong_count(assign, outcomes)
         for index, target in enumerate(assign.targets):
             if isinstance(target, ast.Discard):
                 continue
             if index < len(outcomes):
-                self.set(target, outcomes[index].type, outcomes[index].present, env)
+                # Which name was meant for which value is not known then.
+                type_ = ERROR if is_wrong else outcomes[index].type
+                self.set(target, type_, outcomes[index].present, env)
             else:
                 self.set(target, ERROR, TRUE, env)
                 # That nothing reads it follows from there being nothing.

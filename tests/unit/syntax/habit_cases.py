@@ -42,6 +42,10 @@ HABIT_CASES: dict[str, list[tuple[str, str, str | None]]] = {
         (in_node('weights "org/model" size 3.5\n  kv { layers = 2 }'), "MS0101", None),
         (in_node('weights "org/model" size 3\n'), "MS0101", None),
     ],
+    "prefix_behind_a_size": [
+        (in_node('weights "org/model" size 3 GB under "text."\n  op c()'), "MS0101", None),
+        (in_node('weights "org/model" size 3 GB under "text."\n'), "MS0101", None),
+    ],
     "context_without_node": [
         (in_walk("fork lm.other = main\n  lm.step()"), "MS0101", None),
         (in_walk("fork other = lm.main\n  lm.step()"), "MS0101", None),
