@@ -129,6 +129,7 @@ class ProcessGroup:
             )
         # A graph holds calls of NCCL, which are not to be its first.
         self._told(torch.zeros(1, device=device))
+        torch.cuda.current_stream(device).synchronize()
         if isinstance(found, str):
             self._say(f"shards {self._name} are joined by NCCL: {found}")
             return
