@@ -12,8 +12,10 @@ from mstarc_runtime.errors import RuntimeFailure, did_you_mean, render
 from mstarc_runtime.loader import load_placement, load_plan, usual_placement
 from mstarc_runtime.run_choices import (
     CASCADES,
+    DEFAULT_JOINS,
     DEFAULT_THREADS,
     HIGH_WATER_MARK,
+    JOINS,
     START_TIMEOUT_S,
     WAYS,
 )
@@ -210,6 +212,13 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="from rank to rank through the host, or by GPUs into one another's memory; `auto`: so"
         " where it can be, and says so",
+    )
+    parser.add_argument(
+        "--joins",
+        choices=JOINS,
+        default=DEFAULT_JOINS,
+        help="what puts few numbers of shards on GPUs together: a kernel that writes into the other"
+        f" GPUs' memory where it can be, or NCCL (default {DEFAULT_JOINS})",
     )
     parser.add_argument(
         "--start-timeout",

@@ -27,7 +27,14 @@ from mstarc_runtime.loader import LoadedPlan, PlacementFacts, ProcessFacts, load
 from mstarc_runtime.peer_memory import PeerMemory
 from mstarc_runtime.plan_api import Again, DeviceStep, Step
 from mstarc_runtime.prompts import sharing_nodes, without_sharing
-from mstarc_runtime.run_choices import DEFAULT_THREADS, HIGH_WATER_MARK, Cascade, Way
+from mstarc_runtime.run_choices import (
+    DEFAULT_JOINS,
+    DEFAULT_THREADS,
+    HIGH_WATER_MARK,
+    Cascade,
+    Joins,
+    Way,
+)
 from mstarc_runtime.trace import HostTrace, TracedExecutor
 from mstarc_runtime.transport.collectives import ProcessGroup
 from mstarc_runtime.transport.mailbox import Mailbox
@@ -47,7 +54,8 @@ class RunSettings:
     are read once for several requests. `buckets` are the sizes that
     batches of regions are padded to, in place of the plan's. With `require_graphs` a rank that
     would run a region call by call does not start; `eager` are regions that are to be run so.
-    `streams` says whether GPUs write into one another's memory (`peer_memory`). With
+    `streams` says whether GPUs write into one another's memory (`peer_memory`), `joins` whether
+    those of shards do to put together what they have made (`transport.inboxes`). With
     `trace` ranks note what they do when.
     """
 
@@ -63,6 +71,7 @@ class RunSettings:
     share_prompts: bool = True
     cascade: Cascade = "auto"
     streams: Way = "auto"
+    joins: Joins = DEFAULT_JOINS
     trace: bool = False
 
     def policy(self, placement: PlacementFacts) -> BatchPolicy:
@@ -139,7 +148,7 @@ def make_worker(
                 index=index,
                 count=count,
                 device=device,
-                is_direct=settings.streams != "host",
+                is_direct=settings.joins == "direct",
                 say=lambda text: say(f"{facts}: {text}"),
             )
         )

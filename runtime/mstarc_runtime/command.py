@@ -125,6 +125,7 @@ def run_settings(
         share_prompts=options.share_prompts,
         cascade=options.cascade,
         streams=options.streams,
+        joins=options.joins,
         trace=trace,
     )
 

@@ -13,6 +13,12 @@ Way = Literal["auto", "host", "device"]
 WAYS: tuple[Way, ...] = ("auto", "host", "device")
 """How streams go from rank to rank."""
 
+Joins = Literal["direct", "nccl"]
+JOINS: tuple[Joins, ...] = ("direct", "nccl")
+"""What puts few numbers of shards on GPUs together: memory of one another's, or the library."""
+
+DEFAULT_JOINS: Joins = "direct"
+
 DEFAULT_THREADS = 2
 """Of each rank."""
 

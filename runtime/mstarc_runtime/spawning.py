@@ -181,6 +181,7 @@ def settings_to_json(settings: RunSettings) -> str:
             "share_prompts": settings.share_prompts,
             "cascade": settings.cascade,
             "streams": settings.streams,
+            "joins": settings.joins,
             "trace": settings.trace,
         }
     )

@@ -118,7 +118,7 @@ class ProcessGroup:
         self._has_met = True
         device = self._device
         assert not torch.cuda.is_current_stream_capturing(), "first runs come before captures"
-        found: Inboxes | str = "`--streams host`"
+        found: Inboxes | str = "`--joins nccl`"
         if self._is_direct:
             found = agree(
                 self._store,
