@@ -37,7 +37,7 @@ from mstarc_runtime.launch import LocalRanks, Ranks, launched, run_until_done
 from mstarc_runtime.loader import load_placement, load_plan
 from mstarc_runtime.plan_api import DeviceStep
 from mstarc_runtime.request import Asked, PreparedRequest, prepare
-from mstarc_runtime.run_choices import WAYS
+from mstarc_runtime.run_choices import DEFAULT_JOINS, JOINS, WAYS
 from mstarc_runtime.settings import read_settings
 from mstarc_runtime.weights.progress import progress_to
 from mstarc_runtime.worker import Worker
@@ -214,6 +214,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=3, help="waves; the median is taken")
     parser.add_argument("--replays", type=int, default=20)
     parser.add_argument("--streams", choices=WAYS, default="auto", help="as of `mstarc run`")
+    parser.add_argument("--joins", choices=JOINS, default=DEFAULT_JOINS, help="likewise")
     parser.add_argument("--only", choices=["regions", "speech", "text"], nargs="+")
     parser.add_argument("--profile", action="store_true", help="kernels and host of the first size")
     parser.add_argument("--seconds", type=float, default=1e9, help="no wave begins after these")
@@ -228,6 +229,7 @@ def main() -> None:
         deterministic=False,
         buckets=given.batches,
         streams=given.streams,
+        joins=given.joins,
     )
     found: dict[str, Any] = {"torch": torch.__version__, "placement": given.placement}
     options = {"max_tokens": given.tokens, "talker_max_tokens": given.frames}
