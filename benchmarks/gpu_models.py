@@ -10,8 +10,10 @@ TFLOP/s, or the weights and what is attended at 4.3 TB/s, whichever is longer.
       mstarc compile specs/$model.mstar --sizes specs/random/$model.yaml --placement 1xH200 \\
           -o build/$model
     done
-    for how in tf32 fp16 fp16x3 bf16x6; do mstarc compile specs/pi05.mstar --sizes benchmarks/pi05_$how.yaml \\
-      --placement 1xH200 -o build/pi05_$how; done
+    for how in tf32 fp16 fp16x3 bf16x6; do
+      mstarc compile specs/pi05.mstar --sizes benchmarks/pi05_$how.yaml --placement 1xH200 \\
+          -o build/pi05_$how
+    done
     mstarc compile benchmarks/bagel_apart_2gpu.yaml --sizes specs/random/bagel.yaml \\
         -o build/bagel_apart
     python benchmarks/gpu_models.py vjepa2_ac=build/vjepa2_ac --peer vjepa2   # Meta's checkout
