@@ -97,8 +97,8 @@ def put_ones(out, row, tail, there, scale, K, SPLIT: tl.constexpr):
 
 @triton.jit
 def _added_normed(
-    x, more, more_bias, weight, bias, total, out, eps, unit, scale, K,
-    ADDS: tl.constexpr, BIASED: tl.constexpr, SPLIT: tl.constexpr, BLOCK: tl.constexpr,
+    x, more, weight, bias, total, out, eps, unit, scale, K,
+    ADDS: tl.constexpr, SPLIT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
@@ -106,8 +106,6 @@ def _added_normed(
     value = tl.load(x + row * K + at, mask=there, other=0.0)
     if ADDS:
         value += tl.load(more + row * K + at, mask=there, other=0.0) * unit
-        if BIASED:
-            value += tl.load(more_bias + at, mask=there, other=0.0)
         tl.store(total + row * K + at, value, mask=there)
     value = tl.where(there, value - tl.sum(value) / K, 0.0)
     value *= tl.rsqrt(tl.sum(value * value) / K + eps)
@@ -145,11 +143,9 @@ def added_normed(
     *,
     eps: float,
     unit: float = 1.0,
-    more_bias: Tensor | None = None,
     split: Split = WHOLE,
 ) -> tuple[Tensor, Tensor]:
-    """`x` + `unit` * `more` f32[R, K] + `more_bias` f32[K], and a layer's norm of it as a product
-    takes it."""
+    """`x` + `unit` * `more` f32[R, K], and a layer's norm of it as a product takes it."""
     rows, width = x.shape
     assert x.is_contiguous() and (more is None or more.is_contiguous())
     total = x if more is None else torch.empty_like(x)
@@ -158,7 +154,6 @@ def added_normed(
     _added_normed[(rows,)](
         x,
         x if more is None else more,
-        x if more_bias is None else more_bias,
         weight,
         bias,
         total,
@@ -168,7 +163,6 @@ def added_normed(
         split.scale,
         width,
         ADDS=more is not None,
-        BIASED=more_bias is not None,
         SPLIT=split.parts,
         BLOCK=block,
         num_warps=4 if block <= 2048 else 8,

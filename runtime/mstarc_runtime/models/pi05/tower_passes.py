@@ -64,12 +64,11 @@ class TowerPasses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Carried:
-    """Rows f32[R, D], and what comes to them: `unit` times `more`, and a bias."""
+    """Rows f32[R, D], and what comes to them: `unit` times `more`."""
 
     rows: Tensor
     more: Tensor | None = None
     unit: float = 1.0
-    bias: Tensor | None = None
 
     def normed(self, norm: nn.LayerNorm, split: Split) -> tuple[Tensor, Tensor]:
         return added_normed(
@@ -79,7 +78,6 @@ class _Carried:
             norm.bias,
             eps=norm.eps,
             unit=self.unit,
-            more_bias=self.bias,
             split=split,
         )
 
@@ -143,7 +141,7 @@ class _LayerPasses:
         carried = _Carried(rows=x, more=self._out(rows), unit=self._out.unit)
         x, rows = carried.normed(self._norms[1], self._fc1.split)
         rows = gelu(self._fc1(rows), unit=self._fc1.unit, split=self._fc2.split)
-        return _Carried(rows=x, more=self._fc2(rows), unit=self._fc2.unit, bias=self._fc2.bias)
+        return _Carried(rows=x, more=self._fc2(rows), unit=self._fc2.unit)
 
 
 def _bounds(norm: nn.LayerNorm) -> tuple[float, float]:
