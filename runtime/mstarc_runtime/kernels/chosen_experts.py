@@ -8,18 +8,7 @@ import triton
 import triton.language as tl
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
-
-
-@triton.jit
-def factors_of(squares, parts, row, B: tl.constexpr, W: tl.constexpr, eps, PARTS: tl.constexpr):
-    """1 / RMS of rows `row` i32[R]: f32[R]."""
-    part = tl.arange(0, PARTS)
-    values = tl.load(
-        squares + part[:, None] * B + row[None, :],
-        mask=(part < parts)[:, None] & (row < B)[None, :],
-        other=0.0,
-    )
-    return tl.rsqrt(tl.sum(values, axis=0) / W + eps)
+from mstarc_runtime.kernels.row_squares import factors_of
 
 
 @triton.jit

@@ -19,8 +19,8 @@ the bucket alone.
 import triton
 import triton.language as tl
 
-from mstarc_runtime.kernels.chosen_experts import factors_of
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
+from mstarc_runtime.kernels.row_squares import factors_of, leave_rows
 
 
 @triton.jit
@@ -157,9 +157,6 @@ def leave_few(
                 share = tl.load(shares + batch * SLOTS + slot, mask=is_row, other=0.0)
                 at = made + (batch * SLOTS + slot)[None, :] * W + rows[:, None]
                 total += share[None, :] * tl.load(at, mask=where, other=0.0, cache_modifier=".cg")
-            tl.store(residual + to, total, mask=where)
-            scaled = total * tl.load(gain + rows).to(tl.float32)[:, None]
-            tl.store(h + to, scaled.to(h.dtype.element_ty), mask=where)
-            squared = tl.sum(tl.where(where, total * total, 0.0), axis=0)
-            tl.store(squares_out + tile * B + batch, squared, mask=is_row)
+            gains = tl.load(gain + rows).to(tl.float32)
+            leave_rows(total, gains, residual, h, squares_out, tile, batch, to, where, B)
             tl.store(arrived + tile, 0)

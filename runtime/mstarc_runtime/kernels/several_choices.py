@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
+from mstarc_runtime.kernels.row_squares import squares_of
 from mstarc_runtime.kernels.several_rows import four
 
 
@@ -103,7 +104,6 @@ def choose_several(
     if tl.atomic_add(arrived, 1, sem="acq_rel") == tl.num_programs(0) - 1:
         expert = tl.arange(0, EXPERTS)
         slot = tl.arange(0, SLOTS)
-        part = tl.arange(0, PARTS)
         is_row = batch < B
         scores = tl.load(
             logits + batch[:, None] * EXPERTS + expert[None, :],
@@ -111,11 +111,7 @@ def choose_several(
             other=0.0,
             cache_modifier=".cg",
         )
-        squared = tl.load(
-            squares + part[:, None] * B + batch[None, :],
-            mask=(part < parts)[:, None] & is_row[None, :],
-            other=0.0,
-        )
+        squared = squares_of(squares, parts, batch, B, PARTS)
         if PIECES > 0:
             opened = tl.load(
                 logits + 4 * EXPERTS + batch, mask=is_row, other=0.0, cache_modifier=".cg"

@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
+from mstarc_runtime.kernels.experts import block_of
+from mstarc_runtime.kernels.row_squares import factors_of
 from mstarc_runtime.kernels.several_rows import four
 
 
@@ -56,25 +58,17 @@ def enter_several(
     # Behind the last one stands what was wanted earlier, if anything.
     expert = tl.load(wanted + 1 + number)
     if number < count:
-        matrix = gate_up + expert.to(tl.int64) * (2 * INNER * FOURTH)
-        apart = expert * 0 + INNER
-        if PIECES > 0:  # noqa: SIM102 - the one is known when this is compiled
-            if expert >= EXPERTS:
-                matrix = shared + (expert - EXPERTS).to(tl.int64) * (INNER * FOURTH)
-                apart = expert * 0 + PIECES * INNER
+        matrix, _, apart = block_of(
+            expert, gate_up, shared, 2 * INNER * FOURTH, FOURTH, INNER, INNER * FOURTH, FOURTH,
+            PIECES * INNER, EXPERTS, PIECES,
+        )  # fmt: skip
         own = tile * ROWS + both // 2 + (both % 2) * apart
         at = matrix + own[:, None] * FOURTH + columns
         held = ()
         for first in tl.static_range(0, FOURTH, PASS):
             ones = tl.load(at + first, eviction_policy="evict_first")
             held += (ones,)  # type: ignore[assignment]  # it grows while this is unrolled
-        part = tl.arange(0, PARTS)
-        squared = tl.load(
-            squares + part[:, None] * B + batch[None, :],
-            mask=(part < parts)[:, None] & (batch < B)[None, :],
-            other=0.0,
-        )
-        factors = tl.rsqrt(tl.sum(squared, axis=0) / W + eps)
+        factors = factors_of(squares, parts, batch, B, W, eps, PARTS)
         for row in tl.static_range(B):
             place = tl.load(places + expert * WIDTH + row)
             if place >= 0:

@@ -15,6 +15,7 @@ import triton.language as tl
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 from mstarc_runtime.kernels.kinds import GATE, PROJECT, RESIDUAL
+from mstarc_runtime.kernels.row_squares import leave_rows, squares_of
 
 
 @triton.jit
@@ -114,12 +115,7 @@ def several_rows(
     to = batch[None, :] * N + rows[:, None]
     # What is needed behind the loop is asked for before it, so that the end waits for nothing.
     if NORMED:
-        part = tl.arange(0, PARTS)
-        squared = tl.load(
-            squares + part[:, None] * B + batch[None, :],
-            mask=(part < parts)[:, None] & is_row[None, :],
-            other=0.0,
-        )
+        squared = squares_of(squares, parts, batch, B, PARTS)
         if EARLY:
             squared = tl.sum(squared, axis=0)
     if KIND == RESIDUAL:
@@ -158,9 +154,6 @@ def several_rows(
         tl.store(out + to, made.to(out.dtype.element_ty), mask=where)
     elif KIND == RESIDUAL:
         sums += before
-        tl.store(residual + to, sums, mask=where)
-        tl.store(out + to, (sums * gains[:, None]).to(out.dtype.element_ty), mask=where)
-        own_squares = tl.sum(tl.where(where, sums * sums, 0.0), axis=0)
-        tl.store(squares_out + block * B + batch, own_squares, mask=is_row)
+        leave_rows(sums, gains, residual, out, squares_out, block, batch, to, where, B)
     else:
         tl.store(out + to, sums, mask=where)

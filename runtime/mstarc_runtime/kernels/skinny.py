@@ -26,23 +26,13 @@ from torch import Tensor
 
 from mstarc_runtime.kernels.dependent import allow_next, ask_for, wait_for_previous
 from mstarc_runtime.kernels.kinds import GATE, PROJECT, RESIDUAL
+from mstarc_runtime.kernels.row_squares import leave_rows, squares_of
 from mstarc_runtime.kernels.several_rows import several_rows
 from mstarc_runtime.kernels.spread_rows import spread_rows
 
 _ASKED_BYTES = 64 << 10
 _ASKED_IN_ALL = 24 << 20
 """What one block and all ask for of their weights before they wait: the cache holds twice that."""
-
-
-@triton.jit
-def _squares(squares, parts, row, B: tl.constexpr, PARTS: tl.constexpr):
-    """The parts of the sums of squares of rows `row` i32[R]: f32[PARTS, R]."""
-    part = tl.arange(0, PARTS)
-    return tl.load(
-        squares + part[:, None] * B + row[None, :],
-        mask=(part < parts)[:, None] & (row < B)[None, :],
-        other=0.0,
-    )
 
 
 @triton.jit
@@ -171,7 +161,7 @@ def few_rows(
     if NORMED:
         # Of many parts no more than the rows there are, as they stay in registers.
         NARROW: tl.constexpr = 4 if B <= 4 else WIDTH
-        squared = _squares(squares, parts, tl.arange(0, NARROW), B, PARTS)
+        squared = squares_of(squares, parts, tl.arange(0, NARROW), B, PARTS)
     if KIND == RESIDUAL:
         before = tl.load(residual + to, mask=where, other=0.0)
         gains = tl.load(gain + read).to(tl.float32)
@@ -223,10 +213,7 @@ def few_rows(
             tl.store(out + to, sums.to(out.dtype.element_ty), mask=where)
         elif KIND == RESIDUAL:
             sums += before
-            tl.store(residual + to, sums, mask=where)
-            tl.store(out + to, (sums * gains[:, None]).to(out.dtype.element_ty), mask=where)
-            own_squares = tl.sum(tl.where(where, sums * sums, 0.0), axis=0)
-            tl.store(squares_out + tile * B + batch, own_squares, mask=is_row)
+            leave_rows(sums, gains, residual, out, squares_out, tile, batch, to, where, B)
         else:
             tl.store(out + to, sums, mask=where)
 

@@ -12,6 +12,7 @@ import triton.language as tl
 
 from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 from mstarc_runtime.kernels.kinds import GATE, PROJECT, RESIDUAL
+from mstarc_runtime.kernels.row_squares import leave_rows, squares_of
 
 
 @triton.jit
@@ -66,12 +67,7 @@ def spread_rows(
     x_at = h + tl.where(is_row, batch, 0)[None, None, :] * K + columns[:, :, None]
     # What is needed behind the loop is asked for before it, so that the end waits for nothing.
     if NORMED:
-        part = tl.arange(0, PARTS)
-        squared = tl.load(
-            squares + part[:, None] * B + batch[None, :],
-            mask=(part < parts)[:, None] & is_row[None, :],
-            other=0.0,
-        )
+        squared = squares_of(squares, parts, batch, B, PARTS)
     if KIND == RESIDUAL:
         before = tl.load(residual + to, mask=where, other=0.0)
         gains = tl.load(gain + rows, mask=inside, other=0.0).to(tl.float32)
@@ -99,9 +95,6 @@ def spread_rows(
         tl.store(out + to, made.to(out.dtype.element_ty), mask=where)
     elif KIND == RESIDUAL:
         sums += before
-        tl.store(residual + to, sums, mask=where)
-        tl.store(out + to, (sums * gains[:, None]).to(out.dtype.element_ty), mask=where)
-        own_squares = tl.sum(tl.where(where, sums * sums, 0.0), axis=0)
-        tl.store(squares_out + block * B + batch, own_squares, mask=is_row)
+        leave_rows(sums, gains, residual, out, squares_out, block, batch, to, where, B)
     else:
         tl.store(out + to, sums, mask=where)
