@@ -11,9 +11,9 @@ f32[P, B] the parts of their sums of squares. Three kernels:
 A block that every row takes beside the experts is cut into pieces of an expert's size (its inside
 is a multiple of one): they come behind the experts, always chosen, for the sigmoid of their gate.
 
-One row: `one_row_experts`, two to four: `several_experts`. More rows: the tensor cores, all rows
-of the bucket at a time, those that chose another expert being zero. So a row's numbers depend on
-the bucket alone.
+One row: `one_row_experts`. More rows: the tensor cores, all rows of the bucket at a time, those
+that chose another expert being zero. So a row's numbers depend on the bucket alone. The choice of
+two to four rows: `several_choices`.
 """
 
 import triton

@@ -3,7 +3,7 @@
 `ExpertWeights` says what there is, `Mixture` runs it for a fixed number of rows.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import triton
@@ -13,7 +13,6 @@ from mstarc_runtime.kernels.chosen_experts import choose_experts
 from mstarc_runtime.kernels.experts import enter_few, leave_few
 from mstarc_runtime.kernels.one_row_experts import choose_one, enter_one, leave_one
 from mstarc_runtime.kernels.several_choices import choose_several
-from mstarc_runtime.kernels.several_experts import enter_several, leave_several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +63,7 @@ class ExpertWeights:
 class Cut:
     """How a kernel is cut: rows of weights a block, columns a pass, warps, passes under way.
 
-    `several`: two to four rows without the tensor cores."""
+    `several`: the choice of two to four rows, without the tensor cores."""
 
     rows: int
     columns: int
@@ -92,10 +91,15 @@ def cuts_of(weights: ExpertWeights, *, batch: int) -> Cuts:
             enter=Cut(rows=1, columns=_columns(width, 2048), warps=1),
             leave=Cut(rows=2, columns=_columns(inner, 256), warps=4),
         )
-    split = 4 if width % 512 == 0 else 1
+    split = 4 if width % 512 == 0 and batch > 4 else 1
+    choose = Cut(rows=16, columns=_columns(width // split, 128), warps=4 if batch <= 32 else 8)
+    if batch <= 4:
+        # In µs, and with the tensor cores: Thinker's two rows 5.5 for 10.7, four 5.9 for 11.0;
+        # Talker's 4.4 for 8.8, 4.4 for 8.5.
+        choose = Cut(rows=1, columns=width, warps=4, several=True)
     few = 4 < batch <= 16
-    cuts = Cuts(
-        choose=Cut(rows=16, columns=_columns(width // split, 128), warps=4 if batch <= 32 else 8),
+    return Cuts(
+        choose=choose,
         enter=Cut(
             rows=_columns(inner, 64),
             columns=_columns(width, 128 if few else 64),
@@ -104,20 +108,6 @@ def cuts_of(weights: ExpertWeights, *, batch: int) -> Cuts:
         ),
         leave=Cut(rows=_columns(width, 64), columns=_columns(inner, 128), warps=4),
         split=split,
-    )
-    return _several_cuts(cuts, width, inner) if batch <= 4 else cuts
-
-
-def _several_cuts(cuts: Cuts, width: int, inner: int) -> Cuts:
-    """For two to four rows. In µs, and with the tensor cores: Thinker, two rows, four; Talker."""
-    return replace(
-        cuts,
-        # 5.5 for 10.7, 5.9 for 11.0; 4.4 for 8.8, 4.4 for 8.5
-        choose=Cut(rows=1, columns=width, warps=4, several=True),
-        # 25.2 for 27.3, 45.0 for 52.0; 8.3 for 10.0, 13.7 for 15.1
-        enter=Cut(rows=1, columns=_columns(width, 1024), warps=1, several=True),
-        # 14.8 for 18.8, 24.6 for 29.5; 4.7 for 7.7, 7.1 for 10.0
-        leave=Cut(rows=4, columns=_columns(inner, 128), warps=4, several=True),
     )
 
 
@@ -143,9 +133,6 @@ class Mixture:
     ) -> None:
         self.weights, self.batch, self.chained = weights, batch, chained
         self.cuts = cuts or cuts_of(weights, batch=batch)
-        # What the choice leaves out nobody else may read, and `leave` begins with the choice.
-        assert self.cuts.enter.several >= self.cuts.choose.several
-        assert self.cuts.enter.several == self.cuts.leave.several
         self.width = 1 if batch == 1 else max(16, triton.next_power_of_2(batch))
         self.tiles = weights.width // self.cuts.leave.rows
         self.scratch = scratch or Scratch(
@@ -215,12 +202,6 @@ class Mixture:
             **self._sizes, "ROWS": cut.rows, "COLUMNS": cut.columns,
             "PARTS": triton.next_power_of_2(squares.shape[0]), "num_warps": cut.warps,
         }  # fmt: skip
-        if cut.several:
-            enter_several[grid](
-                h.view(torch.int64), squares, squares.shape[0], w.gate_up.view(torch.int64),
-                shared.view(torch.int64), s.places, s.wanted, s.act, eps, **self._rows, **more,
-            )  # fmt: skip
-            return
         enter_few[grid](
             *given, s.places, s.wanted, s.act, eps, STAGES=cut.stages, **self._rows, **more
         )
@@ -237,13 +218,6 @@ class Mixture:
             leave_one[(self.tiles,)](
                 *given, s.ids, s.shares, *made, CHOSEN=w.chosen, SLOTS=slots, **more
             )
-            return
-        if cut.several:
-            slots = triton.next_power_of_2(w.chosen + w.pieces)
-            leave_several[(self.batch, self.tiles)](
-                *(one.view(torch.int64) for one in given), s.ids, s.shares, *made, B=self.batch,
-                CHOSEN=w.chosen, SLOTS=slots, HELD=min(cut.stages, w.inner // cut.columns), **more,
-            )  # fmt: skip
             return
         leave_few[(self.tiles, s.most)](
             *given, s.places, s.wanted, s.shares, s.made, s.left, *made,
@@ -286,7 +260,9 @@ class Scratch:
         self.scores = floats(experts + 2)
         self.logits = floats(split, experts + 1, width)
         self.ids, self.shares = ints(batch, slots), floats(batch, slots)
-        self.places, self.wanted = ints(experts + pieces, width), ints(1 + experts + pieces)
+        # Of rows that the bucket has not, `choose_several` leaves them as they are.
+        self.places = ints(experts + pieces, width).fill_(-1)
+        self.wanted = ints(1 + experts + pieces)
         self.act = torch.zeros(
             batch, slots, weights.inner, dtype=weights.gate_up.dtype, device=device
         )

@@ -1,7 +1,6 @@
 """A few rows through the experts that they chose, by our kernels: near plain torch, and a row's
 numbers depend on its bucket alone."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,7 +81,7 @@ def through_kernels(weights: Any, x: Tensor, gain: Tensor, mixture: Any) -> tupl
     return residual - x, h, squares_out.sum(0)
 
 
-@pytest.mark.parametrize("batch", [1, 2, 5, 20])
+@pytest.mark.parametrize("batch", [1, 2, 3, 4, 5, 20])
 @pytest.mark.parametrize("pieces", [0, 2])
 def test_rows_are_those_of_plain_torch(batch: int, pieces: int) -> None:
     from mstarc_runtime.kernels.mixture import Mixture
@@ -99,44 +98,17 @@ def test_rows_are_those_of_plain_torch(batch: int, pieces: int) -> None:
     assert torch.allclose(h.float(), (x + added) * 0.5, rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize(("batch", "held"), [(2, 1), (3, 3), (4, 2)])
-@pytest.mark.parametrize("pieces", [0, 2])
-def test_experts_of_several_rows(batch: int, held: int, pieces: int) -> None:
-    from mstarc_runtime.kernels.mixture import Cut, Mixture, cuts_of
-
-    weights = weights_of(width=256, inner=192, experts=16, chosen=3, pieces=pieces)
-    generator = torch.Generator(DEVICE).manual_seed(batch)
-    x = torch.randn(batch, 256, generator=generator, device=DEVICE)
-    gain = (1 + 0.1 * torch.randn(256, generator=generator, device=DEVICE)).bfloat16()
-    wanted = plain(weights, x, gain)
-    cuts = replace(
-        cuts_of(weights, batch=batch),
-        choose=Cut(rows=1, columns=256, warps=4, several=True),
-        enter=Cut(rows=16, columns=128, warps=2, several=True),
-        leave=Cut(rows=16, columns=64, warps=4, stages=held, several=True),
-    )
-    mixture = Mixture(weights, batch=batch, chained=DEVICE.type == "cuda", cuts=cuts)
-    added, h, squares = through_kernels(weights, x, gain, mixture)
-    assert (added - wanted).norm() / wanted.norm() < 2e-2
-    assert torch.allclose(squares, (x + added).square().sum(-1), rtol=1e-4)
-    assert torch.allclose(h.float(), (x + added) * 0.5, rtol=1e-2, atol=1e-2)
-    # A row's numbers are the same whoever is beside it.
-    alone = torch.zeros_like(x)
-    alone[0] = x[1]
-    apart, _, _ = through_kernels(weights, alone, gain, mixture)
-    assert torch.equal(apart[0], added[1])
-
-
-def test_a_row_depends_on_its_bucket_only() -> None:
+@pytest.mark.parametrize("batch", [2, 4, 6])
+def test_a_row_depends_on_its_bucket_only(batch: int) -> None:
     from mstarc_runtime.kernels.mixture import Mixture
 
     weights = weights_of(width=256, inner=64, experts=16, chosen=2, pieces=2)
     generator = torch.Generator(DEVICE).manual_seed(3)
-    x = torch.randn(4, 256, generator=generator, device=DEVICE)
+    x = torch.randn(batch, 256, generator=generator, device=DEVICE)
     gain = torch.ones(256, device=DEVICE).bfloat16()
-    mixture = Mixture(weights, batch=4, chained=DEVICE.type == "cuda")
+    mixture = Mixture(weights, batch=batch, chained=DEVICE.type == "cuda")
     together, _, _ = through_kernels(weights, x, gain, mixture)
     alone = torch.zeros_like(x)
-    alone[2] = x[1]
+    alone[0] = x[1]
     apart, _, _ = through_kernels(weights, alone, gain, mixture)
-    assert torch.equal(apart[2], together[1])
+    assert torch.equal(apart[0], together[1])

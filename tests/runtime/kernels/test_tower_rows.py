@@ -69,7 +69,8 @@ def test_rows_of_an_image_see_one_another(parts: int, scale: float, width: int) 
     if not parts:
         bias = torch.randn(3 * heads * width, device=DEVICE)
         found = attend(qkv - bias, images=images, heads=heads, bias=bias)
-        assert float((found - wanted).norm() / wanted.norm()) < 3e-3
+        # Numbers without their bias are greater here than with it, and so is what TF32 leaves out.
+        assert float((found - wanted).norm() / wanted.norm()) < 6e-3
 
 
 @pytest.mark.parametrize(("parts", "most"), [(1, 1e-3), (3, 2e-6), (6, 2e-6)])
