@@ -14,7 +14,6 @@ import argparse
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -23,13 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import vox
+from beside import PEER, TUNED, UNTUNED, Change, bench, bench_job, changed_copy, together
 from orpheus_checkpoint import write_codec, write_lm
-from serving import ask_for_speech, end_of, end_on_signals, free_port, run, server
+from serving import ask_for_speech, end_of, end_on_signals, free_port, server
 
 ROOT = Path(__file__).parents[2]
-PEER = "mstar-ai 0.2.1"
 PAGES = 1024  # of 128 tokens each
-TUNED, UNTUNED = 'mode="max-autotune-no-cudagraphs"', 'mode="default"'
 
 # Python runs this in every process of the peer: repositories are folders of ours.
 SITE = """import os
@@ -78,35 +76,23 @@ def patched_peer(site: Path, target: Path, batches: Sequence[int]) -> list[str]:
 
     Raises ValueError where a place to change is not there: then it is another version.
     """
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(site / "mstar", target / "mstar")
+    runner, model = "engine/cuda_graph_runner.py", "model/orpheus/submodules.py"
+    sizes = list(batches)
     changes = [
-        ("engine/cuda_graph_runner.py", TUNED, UNTUNED),
-        (
-            "engine/cuda_graph_runner.py",
+        Change(runner, TUNED, UNTUNED),
+        Change(
+            runner,
             "DEFAULT_CAPTURE_BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64]",
-            f"DEFAULT_CAPTURE_BATCH_SIZES = {list(batches)}",
+            f"DEFAULT_CAPTURE_BATCH_SIZES = {sizes}",
         ),
-        (
-            "model/orpheus/submodules.py",
+        Change(
+            model,
             "PREFILL_CAPTURE_BATCH_SIZES = [1, 2, 4, 8, 16]",
-            f"PREFILL_CAPTURE_BATCH_SIZES = {list(batches)}",
+            f"PREFILL_CAPTURE_BATCH_SIZES = {sizes}",
         ),
-        (
-            "model/orpheus/submodules.py",
-            "capture_batch_sizes=[1, 2, 4, 8, 16]",
-            f"capture_batch_sizes={list(batches)}",
-        ),
+        Change(model, "capture_batch_sizes=[1, 2, 4, 8, 16]", f"capture_batch_sizes={sizes}"),
     ]
-    said = []
-    for name, before, after in changes:
-        path = target / "mstar" / name
-        text = path.read_text(encoding="utf-8")
-        if before not in text:
-            raise ValueError(f"mstar/{name} has no `{before}`: this is not {PEER}")
-        path.write_text(text.replace(before, after), encoding="utf-8")
-        said.append(f"mstar/{name}: {before} -> {after}")
-    return said
+    return changed_copy(site, target, changes)
 
 
 def snac_class(site: Path) -> Any:
@@ -126,40 +112,14 @@ def job(
     target: Mapping[str, Any], options: Mapping[str, Any], asked: argparse.Namespace, out: Path
 ) -> dict[str, Any]:
     """What `mstarc bench` is to do with one of the two."""
-    return {
-        "targets": [dict(target)],
-        "kinds": [{"rows": [16, 16], "options": {"voice": "tara", **options}}],
-        "loads": [{"kind": "waves", "size": size} for size in asked.batches],
-        "extent": {"seconds": asked.seconds, "count": None, "warm_up": None},
-        "seed": 0,
-        "slo": {"first_sound": 0.5, "rtf": 1.0},
-        "out": str(out),
-        "run": {"buckets": list(asked.batches), "deterministic": False}
-        if target.get("plan")
-        else {},
-    }
-
-
-def bench(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of a job. Raises RuntimeError if it could not be done."""
-    status = run(
-        [sys.executable, "-m", "mstarc_runtime.bench"],
-        environment={},
-        given=json.dumps(content).encode(),
-        quiet=True,
+    return bench_job(
+        target,
+        {"voice": "tara", **options},
+        words=16,
+        batches=asked.batches,
+        seconds=asked.seconds,
+        out=out,
     )
-    if status not in (0, 1):
-        raise RuntimeError(f"`mstarc bench` ended with exit status {status}")
-    found: dict[str, Any] = json.loads(Path(content["out"]).read_text())
-    return found
-
-
-def together(results: Sequence[Mapping[str, Any]], changed: Sequence[str]) -> dict[str, Any]:
-    """Both results as one, ours against the peer's."""
-    from mstarc_runtime.bench.__main__ import ratios
-
-    targets = [target for result in results for target in result["targets"]]
-    return {**results[0], "targets": targets, "ratios": ratios(targets), "changed": list(changed)}
 
 
 def sizes_text(work: Path) -> str:

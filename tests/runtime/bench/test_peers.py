@@ -41,7 +41,7 @@ def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     import orpheus
 
     yield orpheus
-    for name in ("orpheus", "orpheus_checkpoint", "serving", "vox"):
+    for name in ("orpheus", "orpheus_checkpoint", "beside", "serving", "vox"):
         sys.modules.pop(name, None)
 
 
