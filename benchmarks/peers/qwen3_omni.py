@@ -60,6 +60,13 @@ ADDED = {
         "def load_weights_from_hf_shards(",
         ["from {inside} import random_modules as load_weights_from_hf_shards"],
     ),
+    "utils/fused_moe/align.py": (
+        "def _cuda_op_available(",
+        [
+            "from {inside} import built_before",
+            "_cuda_op_available = built_before(_cuda_op_available)",
+        ],
+    ),
     "model/qwen3_omni/qwen3_omni_model.py": (
         "def _resolve_local_hf_snapshot(",
         [
@@ -192,7 +199,11 @@ def measure_peer(asked: argparse.Namespace, work: Path, sizes: Mapping[str, Any]
     command += ["--tensor-comm-protocol", "SHM", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--socket-path-prefix", str(work / "mstar"), "--upload-dir", str(work / "uploads")]
     url = f"http://127.0.0.1:{port}"
-    building = build_early(environment["PYTHONPATH"], work / "early.log")
+    building = None
+    if asked.peer_op is None:
+        building = build_early(environment["PYTHONPATH"], work / "early.log")
+    else:
+        environment["MSTARC_PEER_OP"] = str(asked.peer_op.absolute())
     try:
         with server(
             command,
@@ -204,7 +215,8 @@ def measure_peer(asked: argparse.Namespace, work: Path, sizes: Mapping[str, Any]
             print(f"{PEER} is ready after {ready_s:.0f} s", flush=True)
             found = measured(asked, work, {"name": PEER, "url": url})
     finally:
-        end_group(building)
+        if building is not None:
+            end_group(building)
     found["targets"][0]["facts"] |= {"ready_s": ready_s, "start_s": {}}
     return {**found, "changed": changed}
 
@@ -248,6 +260,7 @@ SIDES: Mapping[str, tuple[Measure, str]] = {
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peer-site", type=Path, default=Path(), help="its unpacked wheels")
+    parser.add_argument("--peer-op", type=Path, help="a library with its kernel, built before")
     parser.add_argument("--work", type=Path, default=Path("build/peers"))
     parser.add_argument("--sizes", type=Path, default=ROOT / "specs" / "random" / f"{MODEL}.yaml")
     parser.add_argument("--placement", default=str(ROOT / "specs/deployments/qwen3omni_2gpu.yaml"))

@@ -5,10 +5,12 @@ peer's processes there are its packages and torch, and nothing of ours. What it 
 environment: `MSTARC_PEER_FOLDER`, a folder with config.json and a tokenizer;
 `MSTARC_PEER_BATCHES` and `MSTARC_PEER_PROMPTS`, sizes of batches and of prompts to capture; and
 `MSTARC_PEER_EMBEDDING`, rows and columns of the Thinker's embedding.
+`MSTARC_PEER_OP` may name a library with the peer's kernel, built before.
 """
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -100,6 +102,20 @@ def _fewer(given: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         return configs
 
     return get_cuda_graph_configs
+
+
+def built_before(build: Callable[[], bool]) -> Callable[[], bool]:
+    """Whether the kernel that sorts rows by experts is there: of a library, or built now."""
+    path = os.environ.get("MSTARC_PEER_OP")
+    if path is None:
+        return build
+
+    @cache
+    def loaded() -> bool:
+        torch.ops.load_library(path)
+        return hasattr(torch.ops._mstar_moe_C, "moe_align_block_size")
+
+    return loaded
 
 
 def never_ending(talker: type[Any]) -> None:
