@@ -1,8 +1,25 @@
-"""How many items of a stream wait at most: what a read holds, and what a send brings at once."""
+"""How many items of a stream wait at most: what a read holds, and what a step sends at once."""
+
+from collections.abc import Iterable
 
 from mstarc.analysis.bounds import burst
 from mstarc.analysis.rates import new_items
-from mstarc.ir.graph import Each, Policy, Program, Pull, Stream
+from mstarc.ir.exprs import Const
+from mstarc.ir.graph import (
+    Each,
+    ForParts,
+    Loop,
+    Match,
+    Parallel,
+    Policy,
+    Program,
+    Pull,
+    Run,
+    Send,
+    Statement,
+    Stream,
+    When,
+)
 from mstarc.ir.walking import all_statements
 
 # Sends of so many items are of passes of loops, and few enough for room to be cheap.
@@ -11,14 +28,61 @@ _FEW = 64
 
 def ring_capacity(program: Program, stream: Stream, max_tokens: int) -> int:
     """Items that the ring of a stream holds, where its machines are on no cycle."""
-    size = burst(program, stream, max_tokens)
+    each = burst(program, stream, max_tokens)
+    size = each * _Sends(program, stream.name).most
     needs = [max(span + step, span + size - 1) for span, step in _reads(program, stream)]
     placement = program.placement
     # Two stretches of passes are under way while the reader has not read yet.
     ahead = 2 * size * placement.stretch if placement is not None and size <= _FEW else 0
     need = max(needs) + ahead
     # A burst that only the request knows is not one to round to.
-    return need if size == max_tokens else -(-need // size) * size
+    return need if each == max_tokens else -(-need // size) * size
+
+
+class _Sends:
+    """`most`: how often one step sends to a stream, at the most.
+
+    A step may hold what stands one behind the other, and a loop of a known number of passes whole;
+    never a pass of another loop and what stands around it.
+    """
+
+    def __init__(self, program: Program, stream: str) -> None:
+        self._stream = stream
+        self._walks = {walk.name: walk for walk in program.walks}
+        self.most = 1
+        for machine in program.machines:
+            for state in machine.states:
+                self._apart(state.body)
+
+    def _apart(self, body: Iterable[Statement]) -> int:
+        self.most = max(self.most, self._together(body))
+        return 0
+
+    def _together(self, body: Iterable[Statement]) -> int:
+        return sum(map(self._of, body))
+
+    def _of(self, statement: Statement) -> int:
+        match statement:
+            case Send(stream=stream):
+                return 1 if stream == self._stream else 0
+            case Run(walk=walk):
+                return self._together(self._walks[walk].body)
+            case Loop(body=body, bound=Const(int(passes))) if _is_plain(statement):
+                return max(passes, 0) * self._together(body)
+            case Loop(body=body) | Each(body=body) | ForParts(body=body):
+                return self._apart(body)
+            case When(then=then, otherwise=otherwise):
+                return self._together((*then, *otherwise))
+            case Parallel(branches=branches):
+                return sum(map(self._together, branches))
+            case Match(arms=arms):
+                return max((self._together(arm.body) for arm in arms), default=0)
+            case _:
+                return 0
+
+
+def _is_plain(loop: Loop) -> bool:
+    return loop.kind == "times" and loop.condition is None and loop.until is None
 
 
 def _reads(program: Program, stream: Stream) -> list[tuple[int, int]]:

@@ -5,7 +5,8 @@ After:   stream codes : i64 chunk sliding(window = 28, stride = 7) from speak to
 
 A read holds `span` items until it fires (a window; a chunk and its context; the most of an
 `until`; 1 of a `pull`) and then lets `step` of them go (the stride; the chunk; 1); `last` holds one
-chunk more back. With the producer's `burst`, the items of its largest send,
+chunk more back. With the producer's `burst`, the most items that a step sends (a step may hold
+several sends, and a loop of a known number of passes),
 
     capacity = max(span + step, span + burst - 1), rounded up to a multiple of the burst,
 

@@ -14,7 +14,7 @@ from mstarc.plan.draft import Draft, Goto, Label, LoopEdge, calls_in
 from mstarc.plan.flatten import Flattener
 from mstarc.plan.holdings import Holdings, rank_plan
 from mstarc.plan.hops import Way, way
-from mstarc.plan.lanes import lanes_of
+from mstarc.plan.lanes import lanes_of, stream_of
 from mstarc.plan.pieces import prompt_of
 from mstarc.plan.plan import (
     BranchPlan,
@@ -54,7 +54,7 @@ from mstarc.plan.step_facts import (
     used_in,
     why_eager,
 )
-from mstarc.plan.stretch import stretch_of
+from mstarc.plan.stretch import read_stretch_of, stretch_of
 from mstarc.plan.together import together
 
 
@@ -255,15 +255,25 @@ class Numbering:
             why="host" if host else why_eager(calls, region, signatures),
             prompt=self._prompt(actions, loads, flow) if rows == "packed" else None,
         )
-        return replace(step, stretch=self._stretch(step, flow))
+        self._assert_room(step, flow)
+        stretch = self._stretch(step, flow)
+        read = read_stretch_of(step, stretch, flow.flattener.streams)
+        return replace(step, stretch=stretch, read_stretch=read)
+
+    def _assert_room(self, step: RunStep, flow: MachineFlow) -> None:
+        """No step waits for more room than there ever is."""
+        for lane, count in step.sends:
+            stream = flow.flattener.streams[stream_of(lane)]
+            if stream.capacity is not None and count > stream.capacity:
+                what = f"`{step.name}` sends {count} items to `{stream.name}`, which holds less"
+                raise InternalError(what, stage="plan", span=stream.span)
 
     def _stretch(self, step: RunStep, flow: MachineFlow) -> int:
         is_cut = any(len(a.ranks) > 1 for node in step.nodes for a in self.placement.of(node))
         if is_cut and len(step.nodes) > 1:
             # Ranks that hold parts are told of the calls of each node by itself.
             return 0
-        streams = flow.flattener.streams
-        return stretch_of(step, self.placement.stretch, streams, flow.variables)
+        return stretch_of(step, self.placement.stretch, flow.variables)
 
     def _prompt(
         self, actions: tuple[Action, ...], loads: tuple[str, ...], flow: MachineFlow

@@ -85,8 +85,6 @@ class StepBatch(ReadBack):
         self.padding_slot = padding_slot
         self._masks: list[Tensor] = []
         self._columns: dict[int, int] = {}
-        # What a run has read of tables, by the table and the index, which is kept with it.
-        self.entries: dict[tuple[str, int], tuple[Tensor, Tensor]] = {}
         self._pattern = self._no_masks()
         self._indices: dict[tuple[str, int], Tensor] = {}
         self._passes = {

@@ -41,10 +41,17 @@ class BatchValues:
         self.is_partial = False
         self._options = options
         self._ranges: dict[int, Tensor] = {}
+        # What this run has asked of tables and options, by what it was asked with: once is enough,
+        # and is one mask to all that depends on it.
+        self.entries: dict[tuple[str, int], tuple[Tensor, Tensor]] = {}
         self._computed = computed
 
     def option(self, name: str) -> Tensor:
-        return self._options.take(name, self.device_slots)
+        slots = self.device_slots
+        known = self.entries.get((name, id(slots)))
+        if known is None:
+            known = self.entries[(name, id(slots))] = (slots, self._options.take(name, slots))
+        return known[1]
 
     def chosen(self, name: str, passes: "LoopPasses | None" = None) -> Sequence[int]:
         if passes is None:

@@ -76,7 +76,6 @@ class Table:
         """Each row's entry at `index`, one for all rows or i64[B]: [B]."""
         if isinstance(index, int):
             return self._rows[:, index].index_select(0, batch.device_slots)
-        # Several calls of a body ask for the same: once is enough, and is one mask to all.
         known = batch.entries.get((self.name, id(index)))
         if known is None:
             known = (index, self._rows[batch.device_slots, index])
