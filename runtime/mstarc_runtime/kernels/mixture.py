@@ -88,8 +88,10 @@ def cuts_of(weights: ExpertWeights, *, batch: int) -> Cuts:
     if batch == 1:
         return Cuts(
             choose=Cut(rows=1, columns=_columns(width, 2048), warps=1),
-            enter=Cut(rows=1, columns=_columns(width, 2048), warps=1),
-            leave=Cut(rows=2, columns=_columns(inner, 256), warps=4),
+            # A Thinker's layer: -1.2 µs for one row a block, held whole
+            enter=Cut(rows=2, columns=_columns(width, 1024), warps=1),
+            # -1.2 µs for two rows a block, of which half as many have room beside `enter`
+            leave=Cut(rows=1, columns=_columns(inner, 256), warps=4),
         )
     split = 4 if width % 512 == 0 and batch > 4 else 1
     choose = Cut(rows=16, columns=_columns(width // split, 128), warps=4 if batch <= 32 else 8)
