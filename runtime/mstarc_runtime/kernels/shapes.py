@@ -27,9 +27,9 @@ _HELD = {
     (RESIDUAL, 2048, 4096): Shape(rows=4, columns=4096, warps=4),  # -1.6 of 39.4 µs
 }
 """One row's products of which a block asks for half or all its weights while the kernel before
-ends, by kind, rows and columns of the matrix; beside each what that saves of a layer of Qwen3-Omni's
-Talker and Thinker. Another may leave the kernel behind it no room to begin early: only these are
-held."""
+ends, by kind, rows and columns of the matrix; beside each what that saves of a layer of
+Qwen3-Omni's Talker and Thinker. Another may leave the kernel behind it no room to begin early: only
+these are held."""
 
 
 def shape_of(kind: Kind, *, inner: int, outer: int, batch: int) -> Shape | None:
