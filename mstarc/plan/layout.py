@@ -54,7 +54,7 @@ from mstarc.plan.step_facts import (
     used_in,
     why_eager,
 )
-from mstarc.plan.stretch import read_stretch_of, stretch_of
+from mstarc.plan.stretch import stretch_of
 from mstarc.plan.together import together
 
 
@@ -256,9 +256,7 @@ class Numbering:
             prompt=self._prompt(actions, loads, flow) if rows == "packed" else None,
         )
         self._assert_room(step, flow)
-        stretch = self._stretch(step, flow)
-        read = read_stretch_of(step, stretch, flow.flattener.streams)
-        return replace(step, stretch=stretch, read_stretch=read)
+        return replace(step, stretch=self._stretch(step, flow))
 
     def _assert_room(self, step: RunStep, flow: MachineFlow) -> None:
         """No step waits for more room than there ever is."""
@@ -273,7 +271,8 @@ class Numbering:
         if is_cut and len(step.nodes) > 1:
             # Ranks that hold parts are told of the calls of each node by itself.
             return 0
-        return stretch_of(step, self.placement.stretch, flow.variables)
+        streams = flow.flattener.streams
+        return stretch_of(step, self.placement.stretch, streams, flow.variables)
 
     def _prompt(
         self, actions: tuple[Action, ...], loads: tuple[str, ...], flow: MachineFlow

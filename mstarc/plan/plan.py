@@ -192,10 +192,10 @@ class RunStep:
     `loads` are variables that the step takes from where they are kept, `stores` those that it puts
     there, `packed` those whose rows lie one behind the other. `rows`, `region`, `buckets` and
     `prepares` (what is done before it is launched) are a device step's. `sure`: there is an item to
-    pull, or the request fails. `last` is where it goes with the last chunk, where it is known to be
-    that: chunks are held back by one then. `passes` are loops whose pass number it needs. The host
-    looks once in `stretch` passes, in `read_stretch` while somebody reads what it sends; 0: at each
-    before the next. `why` no region holds it; `prompt` is what it reads of a request's own length.
+    pull, or the request fails. `last` is where it goes instead with the last chunk, where it is
+    known to be that: chunks are held back by one then. `passes` are loops whose pass number it
+    needs. The host looks once in `stretch` passes; 0: at each before the next. `why` is why no
+    region holds it; empty where one does. `prompt` is what it reads of a request's own length.
     """
 
     id: int
@@ -214,7 +214,6 @@ class RunStep:
     region: str | None
     buckets: tuple[int, ...]
     stretch: int = 0
-    read_stretch: int = 0
     prepares: tuple[Prepared, ...]
     reads: tuple[str, ...]
     cut: CutPlan | None

@@ -6,10 +6,9 @@ After:   the same, in stretches of 4 passes
 A pass that is one step, whose calls have a known number of rows each and stand in a region, needs
 nothing of the host before the next one: its flag says on the device who goes on, and the rows
 behind the last ones are where they are. So the passes of a stretch are launched one behind the
-other, and those of the next stretch before the host looks. A reader waits for what has landed: as
-long as there is one, a stretch sends no more than one chunk brings anew (`read_stretch`). A step of
-which the host must know each pass has no stretch; nor has one that calls a node of which several
-ranks hold parts, and another one.
+other, and those of the next stretch before the host looks. A reader waits for what has landed: a
+stretch sends no more than one chunk brings anew. A step of which the host must know each pass has
+no stretch; nor has one that calls a node of which several ranks hold parts, and another one.
 
 An item that a pass pulls stands behind the last one in its ring, and a context that each pass
 empties and fills again is where it was: there the device goes on by itself, too.
@@ -25,7 +24,9 @@ from mstarc.plan.lanes import stream_of
 from mstarc.plan.plan import Grow, LoopTarget, RunStep, Variable
 
 
-def stretch_of(step: RunStep, most: int, variables: Mapping[str, Variable]) -> int:
+def stretch_of(
+    step: RunStep, most: int, streams: Mapping[str, Stream], variables: Mapping[str, Variable]
+) -> int:
     """The passes of a stretch, `most` at most; 0 where the host looks at each pass before the next.
 
     Contexts grow by as many rows in each pass; what is kept has a place of its own on the device.
@@ -46,11 +47,6 @@ def stretch_of(step: RunStep, most: int, variables: Mapping[str, Variable]) -> i
     contexts = [(p.node, p.context) for p in step.prepares if isinstance(p, Grow)]
     if len(set(contexts)) < len(contexts) or _on_host((*step.loads, *step.stores), variables):
         return 0
-    return most
-
-
-def read_stretch_of(step: RunStep, most: int, streams: Mapping[str, Stream]) -> int:
-    """The same while somebody reads what the step sends."""
     for lane, items in step.sends:
         most = min(most, max(1, new_items(streams[stream_of(lane)].policy) // items))
     return most

@@ -103,8 +103,7 @@ class DeviceStep:
     pass number the step asks for. With `pieces` a long prompt is read by several runs.
 
     `stretch`: a step that comes back to itself may run so often before the host looks once, and as
-    often again before it has looked; 0: it looks at each pass before the next. `read_stretch` is
-    the same while somebody reads what the step sends; None: as often.
+    often again before it has looked; 0: it looks at each pass before the next.
 
     A step without nodes only tests, sends, emits and copies. `buckets` () is any batch; a step
     with a result whose size only the run, or an option, knows has the one bucket 1.
@@ -119,7 +118,6 @@ class DeviceStep:
     region: str | None = None
     buckets: tuple[int, ...] = ()
     stretch: int = 0
-    read_stretch: int | None = None
     reads: tuple[str, ...] = ()
     cut: Cut | None = None
     pulls: tuple[str, ...] = ()

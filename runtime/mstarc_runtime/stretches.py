@@ -5,10 +5,9 @@ padding, the others move on to their next row of the cache (`engine.pass_log`). 
 some passes one behind the other, and reads what they have left when the next are under way: the
 device waits for nobody.
 
-How many passes: as many as the plan says (where nobody reads what they send, more) and every row
-may still make, for which streams have room and, where a pass pulls from one, items. Fewer, so that
-nobody waits: one where a request is on its way to the group; and for a row whose stream nobody has
-read yet, no more than until its reader can.
+How many passes: as many as the plan says and every row may still make, for which streams have room
+and, where a pass pulls from one, items. Fewer, so that nobody waits: one where a request is on its
+way to the group; and for a row whose stream nobody has read yet, no more than until its reader can.
 None is launched ahead while a row that could join the group is ready: requests of which some run
 while others wait for items would take turns for ever, at two passes for each.
 Where no flag ends the loop, a stretch takes its last pass along; and if these passes leave nothing
@@ -264,9 +263,7 @@ class Stretches:
             most = 1
         for target, burst in self._stepper.targets(step):
             room = target.least_room(group.slots) - under_way * burst
-            if room > NEVER // 2:
-                continue  # nobody reads it of any of them
-            most = min(most, room // burst, step.read_stretch or step.stretch)
+            most = min(most, room // burst)
             if most > 1 and isinstance(target, Ring):
                 unread = target.least_to_first(group.slots) - under_way * burst
                 if unread > 0:

@@ -226,16 +226,11 @@ def _step_table(placed: PlacedPlan) -> tuple[str, ...]:
     return table(["", "step", "rank", "does", "region"], rows, "r r")
 
 
-def _stretch(step: RunStep) -> str:
-    is_less = step.read_stretch < step.stretch
-    return f"{step.stretch} ({step.read_stretch})" if is_less else str(step.stretch)
-
-
 def _regions(placed: PlacedPlan) -> tuple[str, ...]:
     program = placed.program
     lines: list[str] = []
     looks = {
-        step.region: _stretch(step)
+        step.region: str(step.stretch)
         for _, step in _steps(placed)
         if isinstance(step, RunStep) and step.stretch
     }
@@ -253,12 +248,10 @@ def _regions(placed: PlacedPlan) -> tuple[str, ...]:
         head = ["region", "rank", "calls", "batch buckets", *(["stretch"] if looks else [])]
         lines += table(head, rows, " r  r"[: len(head)])
         if looks:
-            of_readers = " In brackets: while what the loop sends is read."
             lines += [
                 "",
                 "A stretch is the most passes of a loop at which the host looks once (`stretch` of "
-                "the deployment); the next is launched before it looks."
-                + (of_readers if any("(" in looked for looked in looks.values()) else ""),
+                "the deployment); the next is launched before it looks.",
             ]
     if program.uncaptured:
         rows = [[f"`{call.site}`", call.reason] for call in program.uncaptured]

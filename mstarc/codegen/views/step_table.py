@@ -125,8 +125,6 @@ class StepTable:
             arguments.append(f"node={pyrepr(step.nodes[0])}")
         if step.stretch:
             arguments.append(f"stretch={step.stretch}")
-        if step.read_stretch < step.stretch:
-            arguments.append(f"read_stretch={step.read_stretch}")
         if step.reads:
             arguments.append(f"reads={_tuple('reads', step.reads)}")
         if step.cut is not None:
