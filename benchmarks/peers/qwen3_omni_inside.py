@@ -93,7 +93,7 @@ def _fewer(given: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         for config in configs:
             if hasattr(config, "capture_token_lengths"):
                 config.capture_token_lengths = _sizes("MSTARC_PEER_PROMPTS")
-                together = [size for size in batches if size <= _MOST_PROMPTS]
+                together = sorted({min(size, _MOST_PROMPTS) for size in batches})
                 # The Talker reads one prompt at a time.
                 is_alone = config.capture_graph_walk == "talker_prefill"
                 config.capture_batch_sizes = [1] if is_alone else together

@@ -123,7 +123,7 @@ def test_the_peer_captures_what_is_measured(
 
     inside.fewer_captures(Part)
     step, text, talker = Part().get_cuda_graph_configs("cpu")
-    assert (step.capture_batch_sizes, text.capture_batch_sizes) == ([1, 8], [1])
+    assert (step.capture_batch_sizes, text.capture_batch_sizes) == ([1, 8], [1, 4])
     assert (text.capture_token_lengths, talker.capture_batch_sizes) == ([128], [1])
 
 
