@@ -29,6 +29,7 @@ from mstarc_runtime.kernels.level_attention import (
     levels_cut_of,
     members_of,
 )
+from mstarc_runtime.kernels.one_row_attention import OneRowAttention, one_row_cut_of
 from mstarc_runtime.kernels.place_heads import place
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.fixed import FixedRows
@@ -144,12 +145,13 @@ class _Step:
 
         return attend
 
-    def _kernel_of(self, heads: int) -> tuple[DecodeAttention | LevelAttention, dict[str, Tensor]]:
+    def _kernel_of(
+        self, heads: int
+    ) -> tuple[DecodeAttention | LevelAttention | OneRowAttention, dict[str, Tensor]]:
         """The launch for so many query heads, and what it is given beside the step's rows."""
         cache, bucket = self._backend.cache, self._rows.bucket
         layout = cache.layout
         sizes: dict[str, Any] = {
-            "batch": bucket,
             "heads": heads,
             "kv_heads": layout.kv_heads,
             "head_dim": layout.head_dim,
@@ -157,6 +159,12 @@ class _Step:
             "chained": True,
             "device": torch.device(cache.device),
         }
+        if bucket == 1:
+            one = one_row_cut_of(
+                head_dim=layout.head_dim, page_size=layout.page_size, most_rows=layout.max_rows
+            )
+            return OneRowAttention(**sizes, cut=one), {}
+        sizes["batch"] = bucket
         cut = cut_of(batch=bucket, kv_heads=layout.kv_heads, most_rows=layout.max_rows)
         if not layout.shared_chunk or bucket < LEAST_BATCH:
             return DecodeAttention(**sizes | cut), {}

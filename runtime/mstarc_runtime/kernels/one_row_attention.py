@@ -1,0 +1,294 @@
+"""Attention where a step has one row of one request: as `decode_attention`, on vectors.
+
+A kernel between two that stream weights should be small: then its blocks begin beside those of the
+one before, and those of the next beside them. So a block takes one query head, and no tensor cores,
+whose operands go through shared memory: keys and values stay in the registers into which they came
+while the kernel before still ran. A row is held by a group of lanes. Each group keeps the greatest
+score and the sums of its own rows, and the groups meet at the end.
+
+How many parts the rows are cut into follows from their number, on the device. Blocks without rows
+leave at once; the last part takes the new row too. Where there is one part it is all; else the
+block that comes last adds the parts in their order.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
+
+AT_ONCE = tl.constexpr(16)
+"""Parts that are added at once."""
+
+
+@triton.jit
+def _turned(
+    x, other, gain, other_gain, cosine, sine, eps, D: tl.constexpr, NORMED: tl.constexpr
+):  # fmt: skip
+    """A head f32[1, D], whose other halves are `other`, normed and turned."""
+    if NORMED:
+        factor = tl.rsqrt(tl.sum(x * x, axis=1) / D + eps)[:, None]
+        x *= factor * gain.to(tl.float32)
+        other *= factor * other_gain.to(tl.float32)
+    return x * cosine + other * sine
+
+
+@triton.jit
+def _rows(
+    keys, values, page, row, last, whole, PAGE: tl.constexpr, ROW: tl.constexpr,
+    TIMES: tl.constexpr,
+):  # fmt: skip
+    """Keys and values [G, I, D] of I rows from `row` i32[G] on, and which are below `last`.
+
+    A group's rows are in one page."""
+    time = tl.arange(0, TIMES)[None, :]
+    there = row[:, None] + time < last
+    at = (page.to(tl.int64) * PAGE + row % PAGE) * ROW
+    at = (at[:, None] + time * ROW)[:, :, None] + whole[None, None, :]
+    k = tl.load(keys + at, mask=there[:, :, None], other=0.0)
+    v = tl.load(values + at, mask=there[:, :, None], other=0.0)
+    return k, v, there
+
+
+@triton.jit
+def _left(sums, stats, at, has, D: tl.constexpr):
+    """(greatest scores [P], weights' sums, weighted values [P, D]) at places `at`, where there
+    are any."""
+    best = tl.load(stats + at * 2, mask=has, other=float("-inf"), cache_modifier=".cg")
+    total = tl.load(stats + at * 2 + 1, mask=has, other=0.0, cache_modifier=".cg")
+    seen = tl.load(
+        sums + at[:, None] * D + tl.arange(0, D)[None, :],
+        mask=has[:, None],
+        other=0.0,
+        cache_modifier=".cg",
+    )
+    return best, total, seen
+
+
+@triton.jit
+def _join(sums, stats, out, head, count, D: tl.constexpr, PARTS: tl.constexpr):
+    """Adds what `count` parts of a query head have left, in their order."""
+    part = tl.arange(0, AT_ONCE)
+    bests, totals, parts = _left(sums, stats, head * PARTS + part, part < count, D)
+    best = tl.max(bests, axis=0)
+    fades = tl.exp(bests - best)
+    total = tl.sum(totals * fades, axis=0)
+    seen = tl.sum(parts * fades[:, None], axis=0)
+    for first in tl.range(AT_ONCE, count, AT_ONCE, num_stages=1):
+        place = first + part
+        bests, totals, parts = _left(sums, stats, head * PARTS + place, place < count, D)
+        above = tl.maximum(best, tl.max(bests, axis=0))
+        fade = tl.exp(best - above)
+        fades = tl.exp(bests - above)
+        total = total * fade + tl.sum(totals * fades, axis=0)
+        seen = seen * fade + tl.sum(parts * fades[:, None], axis=0)
+        best = above
+    tl.store(out + head * D + tl.arange(0, D), (seen / total).to(out.dtype.element_ty))
+
+
+@triton.jit
+def attend_one(
+    qkv, cosines, sines, positions, lengths, pages, keys, values, sums, stats, arrived, out,
+    q_norm, k_norm, scale, eps,
+    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr,
+    PARTS: tl.constexpr, ROWS: tl.constexpr, GROUPS: tl.constexpr, NORMED: tl.constexpr,
+    LATE: tl.constexpr, CHAINED: tl.constexpr,
+):  # fmt: skip
+    query = tl.program_id(0)
+    part = tl.program_id(1)
+    H: tl.constexpr = D // 2
+    ROW: tl.constexpr = KV_HEADS * D
+    GROUP: tl.constexpr = HEADS // KV_HEADS
+    TIMES: tl.constexpr = ROWS // GROUPS
+    allow_next(CHAINED)
+    # The new row is the last of the length.
+    old = tl.load(lengths) - 1
+    each = tl.maximum(tl.cdiv(old, PARTS * ROWS), 1) * ROWS
+    count = tl.maximum(tl.cdiv(old, each), 1)
+    if part < count:
+        first = part * each
+        last = tl.minimum(first + each, old)
+        head = query // GROUP
+        keys += head * D
+        values += head * D
+        whole = tl.arange(0, D)
+        row = first + tl.arange(0, GROUPS) * TIMES
+        page = tl.load(pages + row // PAGE, mask=row < last, other=0)
+        k, v, there = _rows(keys, values, page, row, last, whole, PAGE, ROW, TIMES)
+        row += ROWS
+        page = tl.load(pages + row // PAGE, mask=row < last, other=0)
+        new_page = tl.load(pages + old // PAGE)
+        wide = whole[None, :]
+        other = (wide + H) % D
+        q_gain, q_other_gain, k_gain, k_other_gain = 1.0, 1.0, 1.0, 1.0
+        if NORMED:
+            q_gain = tl.load(q_norm + wide)
+            q_other_gain = tl.load(q_norm + other)
+            k_gain = tl.load(k_norm + wide)
+            k_other_gain = tl.load(k_norm + other)
+        if not LATE:
+            turn = tl.load(positions) * H + wide % H
+            cosine = tl.load(cosines + turn)
+            sine = tl.load(sines + turn)
+        wait_for_previous(CHAINED)
+        if LATE:
+            # A kernel of this step has computed where the row stands.
+            turn = tl.load(positions) * H + wide % H
+            cosine = tl.load(cosines + turn)
+            sine = tl.load(sines + turn)
+        sine = tl.where(wide < H, -sine, sine)
+        q_at = qkv + query * D
+        k_at = qkv + (HEADS + head) * D
+        q = tl.load(q_at + wide).to(tl.float32)
+        q_other = tl.load(q_at + other).to(tl.float32)
+        new = tl.load(k_at + wide).to(tl.float32)
+        new_other = tl.load(k_at + other).to(tl.float32)
+        new_v = tl.load(k_at + KV_HEADS * D + wide)
+        q = _turned(q, q_other, q_gain, q_other_gain, cosine, sine, eps, D, NORMED)
+        # What every group of lanes takes of it.
+        q_all = q[:, None, :]
+        new = _turned(new, new_other, k_gain, k_other_gain, cosine, sine, eps, D, NORMED)
+        new = new.to(keys.dtype.element_ty)
+        best = tl.full((GROUPS,), float("-inf"), dtype=tl.float32)
+        total = tl.zeros((GROUPS,), dtype=tl.float32)
+        seen = tl.zeros((GROUPS, D), dtype=tl.float32)
+        for _ in tl.range(first, last, ROWS, num_stages=1):
+            scores = tl.sum(q_all * k.to(tl.float32), axis=2) * scale
+            scores = tl.where(there, scores, float("-inf"))
+            above = tl.maximum(best, tl.max(scores, axis=1))
+            # A group that has had no row yet has nothing to fade.
+            base = tl.where(above == float("-inf"), 0.0, above)
+            weights = tl.exp(scores - base[:, None])
+            fade = tl.exp(best - base)
+            total = total * fade + tl.sum(weights, axis=1)
+            added = tl.sum(weights[:, :, None] * v.to(tl.float32), axis=1)
+            seen = seen * fade[:, None] + added
+            best = above
+            # The next rows come while others add theirs up.
+            k, v, there = _rows(keys, values, page, row, last, whole, PAGE, ROW, TIMES)
+            row += ROWS
+            page = tl.load(pages + row // PAGE, mask=row < last, other=0)
+        is_last = part == count - 1
+        if is_last & (query % GROUP == 0):
+            to = (new_page.to(tl.int64) * PAGE + old % PAGE) * ROW + wide
+            tl.store(keys + to, new)
+            tl.store(values + to, new_v)
+        score = tl.sum(tl.sum(q * new.to(tl.float32), axis=1), axis=0) * scale
+        score = tl.where(is_last, score, float("-inf"))
+        above = tl.maximum(tl.max(best, axis=0), score)
+        weight = tl.exp(score - above)
+        fade = tl.exp(best - above)
+        under = tl.sum(total * fade, axis=0) + weight
+        made = tl.sum(seen * fade[:, None], axis=0)[None, :] + weight * new_v.to(tl.float32)
+        if count == 1:
+            tl.store(out + query * D + wide, (made / under).to(out.dtype.element_ty))
+        else:
+            place = query * PARTS + part
+            tl.store(sums + place * D + wide, made)
+            tl.store(stats + place * 2, above)
+            tl.store(stats + place * 2 + 1, under)
+            tl.debug_barrier()
+            if tl.atomic_add(arrived + query, 1, sem="acq_rel") == count - 1:
+                _join(sums, stats, out, query, count, D, PARTS)
+                tl.store(arrived + query, 0)
+
+
+_MOST_PARTS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneRowCut:
+    """`parts` that share a request's rows, at the most, `rows` of them at a time; warps a block."""
+
+    parts: int
+    rows: int
+    warps: int
+
+
+def one_row_cut_of(*, head_dim: int, page_size: int, most_rows: int) -> OneRowCut:
+    """The cut for contexts of up to `most_rows`. Measured on an H200."""
+    warps = 4
+    groups = groups_of(warps, head_dim)
+    # A group's rows of a pass are in one page.
+    rows = groups * min(max(1, 32 // groups), page_size & -page_size)
+    return OneRowCut(
+        parts=min(_MOST_PARTS, int(triton.cdiv(most_rows, rows))), rows=rows, warps=warps
+    )
+
+
+def groups_of(warps: int, head_dim: int) -> int:
+    """Groups of lanes in a block: each lane has 16 bytes of a row."""
+    return warps * 32 * 8 // head_dim
+
+
+class OneRowAttention:
+    """The launch for a bucket of one and one cache."""
+
+    def __init__(
+        self,
+        *,
+        heads: int,
+        kv_heads: int,
+        head_dim: int,
+        page_size: int,
+        cut: OneRowCut,
+        chained: bool,
+        device: torch.device,
+    ) -> None:
+        self.heads, self.kv_heads, self.head_dim = heads, kv_heads, head_dim
+        self.page_size, self.cut, self.chained = page_size, cut, chained
+        self.groups = groups_of(cut.warps, head_dim)
+        assert page_size % (cut.rows // self.groups) == 0, (page_size, cut)
+        places = heads * cut.parts
+        self.sums = torch.empty(places, head_dim, dtype=torch.float32, device=device)
+        self.stats = torch.empty(places, 2, dtype=torch.float32, device=device)
+        self.arrived = torch.zeros(heads, dtype=torch.int32, device=device)
+
+    def __call__(
+        self,
+        qkv: Tensor,
+        out: Tensor,
+        *,
+        angles: tuple[Tensor, Tensor],
+        positions: Tensor,
+        lengths: Tensor,
+        pages: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        scale: float,
+        norms: tuple[Tensor, Tensor] | None = None,
+        eps: float = 0.0,
+        are_positions_new: bool = False,
+    ) -> None:
+        """As `DecodeAttention`, of one request."""
+        attend_one[(self.heads, self.cut.parts)](
+            qkv,
+            *angles,
+            positions,
+            lengths,
+            pages,
+            keys,
+            values,
+            self.sums,
+            self.stats,
+            self.arrived,
+            out,
+            *((qkv, qkv) if norms is None else norms),
+            scale,
+            eps,
+            HEADS=self.heads,
+            KV_HEADS=self.kv_heads,
+            D=self.head_dim,
+            PAGE=self.page_size,
+            PARTS=self.cut.parts,
+            ROWS=self.cut.rows,
+            GROUPS=self.groups,
+            NORMED=norms is not None,
+            LATE=are_positions_new,
+            CHAINED=self.chained,
+            num_warps=self.cut.warps,
+            launch_pdl=self.chained,
+        )
