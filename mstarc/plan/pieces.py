@@ -4,10 +4,12 @@ Before:  device step speak.begin.start: token = lm.prefill(ids)       packed, as
 After:   the same, with pieces of `ids` on context main of `lm`: shared
 
 A call that attends causally and writes makes each row of its inputs, its position and the rows
-before it. So what it leaves in its context is the same whether it gets all rows at once or some and
-then the others; only results of one row a request need all of them, and those are of the last
-piece. Where all it gets besides numbers of the spec are whole numbers or truths that host code has
-made, two requests that begin with the same ones have the same rows, and one may use the other's.
+before it. (Where an op says how far positions move, that is so behind the last piece, and all rows
+have the position at which the first one begins.) So what it leaves in its context is the same
+whether it gets all rows at once or some and then the others; only results of one row a request need
+all of them, and those are of the last piece. Where all it gets besides numbers of the spec are
+whole numbers or truths that host code has made, two requests that begin with the same ones have the
+same rows, and one may use the other's.
 """
 
 from collections.abc import Set
@@ -91,8 +93,6 @@ def _why_whole(call: CallOp, prepares: tuple[Prepared, ...], signatures: Signatu
             return f"`{result.name}` has a row for each of its rows"
     if call.over is not None or call.index is not None:
         return "it is on an array of contexts"
-    if call.advance is not None:
-        return "positions do not move by its rows"
     contexts = contexts_of(call, signatures)
     if len(contexts) != 1 or len({*op.writes, *op.reads}) != 1:
         return "it works on several contexts"
@@ -115,6 +115,8 @@ def _why_own(
     call: CallOp, names: tuple[str, ...], signatures: Signatures, from_host: Set[str]
 ) -> str:
     """Why two requests' rows may differ although their tokens do not; empty where they can't."""
+    if call.advance is not None:
+        return "positions do not move by its rows"
     for parameter, argument in zip(signatures.op(call).parameters, call.arguments, strict=True):
         if isinstance(argument, Const):
             continue

@@ -84,7 +84,10 @@ class KVEngine:
         advance: int | Sequence[int] | None = None,
         index: Index = None,
     ) -> None:
-        """Raises OutOfPages or ContextFull; the rows that were counted are in `batch.growth`."""
+        """Raises OutOfPages or ContextFull; the rows that were counted are in `batch.growth`.
+
+        Where `advance` says by how much positions move, they do so with a prompt's last piece.
+        """
         name = context or self.cache.layout.contexts[0]
         if batch.step.rows == "fixed":
             mirror = self._fixed.prepare(batch, rows, name, keep=True)
@@ -99,7 +102,8 @@ class KVEngine:
             return
         keys, counts = self._room(batch, rows, name, index)
         batch.growth[(self.name, name)] = counts.tolist()
-        self._spans[name] = span_of(advance, keys.size // batch.size)
+        moves = 0 if advance is not None and batch.is_partial else advance
+        self._spans[name] = span_of(moves, keys.size // batch.size)
 
     def _room(
         self, batch: StepBatch, rows: int | Sequence[int], context: str, index: Index
@@ -304,7 +308,14 @@ class KVEngine:
                     counts = batch.growth[(self.name, written)]
                     assert self.graphs is not None
                     read = self._fixed.run_prompts(
-                        self.graphs, batch, (op, method), written, counts, plan.mask, arguments
+                        self.graphs,
+                        batch,
+                        (op, method),
+                        written,
+                        counts,
+                        plan.mask,
+                        arguments,
+                        self._spans.get(written),
                     )
                     if read is not None:
                         batch.contexts[(self.name, written)] = read
@@ -356,8 +367,8 @@ class KVEngine:
         return tuple(part for parts in of_each for part in parts)
 
     def _is_of_prompts(self, context: str, plan: OpPlan) -> bool:
-        """Whether a packed call's rows stay, in one context a request, and move its position."""
-        return plan.keep and context not in self.arrays and self._spans.get(context) is None
+        """Whether a packed call's rows stay, in one context a request."""
+        return plan.keep and context not in self.arrays
 
     def _step_context(
         self, bucket: int, context: str, *, keep: bool = True, ordinal: int = 0

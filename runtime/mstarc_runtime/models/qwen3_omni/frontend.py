@@ -298,6 +298,14 @@ class Frontend:
         none, which without `seen` all are. `places` and `span` are of the part alone, and so is
         `at`, for the Talker, where it does not count as the Thinker does.
         """
+        start = reading.read
+        reading.read += span
+        if reading.read > self._positions:
+            raise RuntimeFailure(
+                "MS9213",
+                f"`parts` takes more than {self._positions} positions, which the model has",
+                helps=["a long film takes 13 positions a second"],
+            )
         seen = torch.zeros_like(made) if seen is None else seen
         count = len(places)
         sides = (len(before), len(after))
