@@ -162,6 +162,7 @@ def test_texts_that_begin_alike_share_their_pages(
     assert sum(count for _, count in passes) < rows
 
 
+@pytest.mark.parametrize("wants", [("reply",), ("reply", "speech")])
 @pytest.mark.parametrize("parts", [*MIXED, TEXTS[1]])
 def test_a_long_prompt_is_read_in_pieces(
     plan: Path,
@@ -169,11 +170,12 @@ def test_a_long_prompt_is_read_in_pieces(
     media: Path,
     passes: list[tuple[str, int]],
     parts: list[Any],
+    wants: tuple[str, ...],
 ) -> None:
-    wanted = alone(whole, media, parts, wants=("reply",))
+    wanted = alone(whole, media, parts, wants=wants)
     ((_, rows),) = passes
     passes.clear()
-    assert alone(OmniRanks(plan, "pieces"), media, parts, wants=("reply",)) == wanted
+    assert alone(OmniRanks(plan, "pieces"), media, parts, wants=wants) == wanted
     assert sum(count for _, count in passes) == rows
     assert max(count for _, count in passes) == 16
 
