@@ -190,7 +190,7 @@ class Rank0(Rank):
         self.talk_past.release(slot)
         self.talk_ahead.release(slot)
 
-    # walk talker_prefill                                                 specs/qwen3_omni.mstar:267
+    # walk talker_prefill                                                 specs/qwen3_omni.mstar:265
 
     def talk_listen_talker_prefill_prepare(self, b: Batch) -> None:
         self.talker.grow(b, self.states_h.lengths(b))
@@ -203,7 +203,7 @@ class Rank0(Rank):
         talk_at = self.talker.prefill(b, h, media, talk_s_at)  # i64
         self.talk_at.put(b, talk_at)
 
-    # walk talker_last_prefill: region talker_last_prefill.0              specs/qwen3_omni.mstar:271
+    # walk talker_last_prefill: region talker_last_prefill.0              specs/qwen3_omni.mstar:269
 
     def talk_begin_talker_last_prefill_prepare(self, b: Batch) -> None:
         self.talker.grow(b, 6)
@@ -219,7 +219,7 @@ class Rank0(Rank):
         self.talk_ahead.put(b, ahead)
         b.more(code != CODEC_EOS)  # while code != codec_eos
 
-    # walk talker_decode, one pass of its loop: region talker_decode.0    specs/qwen3_omni.mstar:282
+    # walk talker_decode, one pass of its loop: region talker_decode.0    specs/qwen3_omni.mstar:280
 
     def talk_decode_talker_decode_pass_prepare(self, b: Batch) -> None:
         self.predictor.clear(b, "main")
@@ -249,7 +249,7 @@ class Rank0(Rank):
         self.talk_past.put(b, past)
         b.more(code != CODEC_EOS)  # while code != codec_eos
 
-    # walk code2wav_chunk                                                 specs/qwen3_omni.mstar:294
+    # walk code2wav_chunk                                                 specs/qwen3_omni.mstar:292
 
     def sound_listen_code2wav_chunk(self, b: Batch) -> None:
         """pcm = code2wav.decode(window); emit speech <- pcm"""
@@ -271,7 +271,7 @@ STEPS = (
         cut=Cut(policy=Policy(kind="until", size=2048), until="prompt_end"),
         drained=TALK_BEGIN_TALKER_LAST_PREFILL,
         then=TALK_LISTEN_TALKER_PREFILL,
-        line=268,
+        line=266,
     ),
     DeviceStep(
         id=TALK_BEGIN_TALKER_LAST_PREFILL,
@@ -284,7 +284,7 @@ STEPS = (
         buckets=(1, 2, 4, 8, 16, 32),
         pulls=("states.h", "states.media", "states.at"),
         then=Enter("talk.talker_decode", first=TALK_DECODE_TALKER_DECODE_PASS, otherwise=TALK_DONE),
-        line=274,
+        line=272,
     ),
     DeviceStep(
         id=TALK_DECODE_TALKER_DECODE_PASS,
@@ -299,7 +299,7 @@ STEPS = (
         pulls=("states.h", "states.media", "states.at"),
         sends=(("frames", 1),),
         then=Again("talk.talker_decode", first=TALK_DECODE_TALKER_DECODE_PASS, otherwise=TALK_DONE),
-        line=282,
+        line=280,
     ),
     DoneStep(id=TALK_DONE, machine="talk", closes=("frames",)),
     DeviceStep(
@@ -312,7 +312,7 @@ STEPS = (
         drained=SOUND_DONE,
         emits=("speech",),
         then=SOUND_LISTEN_CODE2WAV_CHUNK,
-        line=295,
+        line=293,
     ),
     DoneStep(id=SOUND_DONE, machine="sound"),
 )

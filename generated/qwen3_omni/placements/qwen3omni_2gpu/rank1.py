@@ -280,7 +280,7 @@ class Rank1(Rank):
         self.talk_speaker.release(slot)
         self.talk_at.release(slot)
 
-    # machine think, state prefill                                        specs/qwen3_omni.mstar:300
+    # machine think, state prefill                                        specs/qwen3_omni.mstar:298
 
     def think_prefill_choose(self, slot: int) -> bool:
         """when with_media"""
@@ -296,7 +296,7 @@ class Rank1(Rank):
         self.think_emb.put(b, emb)
         self.think_deep.put(b, think_deep)
 
-    # machine think, state prefill                                        specs/qwen3_omni.mstar:300
+    # machine think, state prefill                                        specs/qwen3_omni.mstar:298
 
     def think_prefill_is_text(self, slot: int) -> bool:
         """part is text"""
@@ -321,7 +321,7 @@ class Rank1(Rank):
         mel = self.frontend.audio(part.value, part.role, part.opens, part.closes, part.last)
         self.think_mel.set(job, mel)
 
-    # walk prefill_audio                                                  specs/qwen3_omni.mstar:218
+    # walk prefill_audio                                                  specs/qwen3_omni.mstar:216
 
     def think_prefill_prefill_audio(self, b: Batch) -> None:
         """emb = audio_encoder.encode(mel)"""
@@ -331,7 +331,7 @@ class Rank1(Rank):
         think_emb = self.ops.concat(think_emb, think_prefill_audio_emb)
         self.think_emb.put(b, think_emb)
 
-    # machine think, state prefill                                        specs/qwen3_omni.mstar:300
+    # machine think, state prefill                                        specs/qwen3_omni.mstar:298
 
     def think_prefill_is_image(self, slot: int) -> bool:
         """part is image"""
@@ -345,7 +345,7 @@ class Rank1(Rank):
         px = self.frontend.image(part.value, part.role, part.opens, part.closes, part.last)
         self.think_px.set(job, px)
 
-    # walk prefill_vision                                                 specs/qwen3_omni.mstar:225
+    # walk prefill_vision                                                 specs/qwen3_omni.mstar:223
 
     def think_prefill_prefill_vision_encode(self, b: Batch) -> None:
         """emb, more = vision_encoder.encode(px)"""
@@ -358,7 +358,7 @@ class Rank1(Rank):
         deep = self.ops.concat(deep, more_)
         self.think_deep.put(b, deep)
 
-    # machine think, state prefill                                        specs/qwen3_omni.mstar:300
+    # machine think, state prefill                                        specs/qwen3_omni.mstar:298
 
     def think_prefill_choose_2(self, slot: int) -> bool:
         """when use_audio_in_video"""
@@ -372,7 +372,7 @@ class Rank1(Rank):
         self.think_px.set(job, px)
         self.think_mel.set(job, mel)
 
-    # walk prefill_vision                                                 specs/qwen3_omni.mstar:225
+    # walk prefill_vision                                                 specs/qwen3_omni.mstar:223
 
     def think_prefill_prefill_vision_encode_2(self, b: Batch) -> None:
         """emb, more = vision_encoder.encode(px); emb = audio_encoder.encode(mel)"""
@@ -388,7 +388,7 @@ class Rank1(Rank):
         think_emb = self.ops.concat(think_emb, think_prefill_audio_emb_2)
         self.think_emb.put(b, think_emb)
 
-    # machine think, state prefill                                        specs/qwen3_omni.mstar:300
+    # machine think, state prefill                                        specs/qwen3_omni.mstar:298
 
     def think_prefill_video(self, job: Job) -> None:
         """px = frontend.video(v, part.role, part.opens, part.closes, part.last)"""
@@ -396,7 +396,7 @@ class Rank1(Rank):
         px = self.frontend.video(part.value, part.role, part.opens, part.closes, part.last)
         self.think_px.set(job, px)
 
-    # walk prefill_vision                                                 specs/qwen3_omni.mstar:225
+    # walk prefill_vision                                                 specs/qwen3_omni.mstar:223
 
     def think_prefill_prefill_vision_encode_3(self, b: Batch) -> None:
         """emb, more = vision_encoder.encode(px)"""
@@ -409,7 +409,7 @@ class Rank1(Rank):
         deep = self.ops.concat(deep, more_)
         self.think_deep.put(b, deep)
 
-    # machine think, state prefill                                        specs/qwen3_omni.mstar:300
+    # machine think, state prefill                                        specs/qwen3_omni.mstar:298
 
     def think_prefill_choose_3(self, slot: int) -> bool:
         """when with_media"""
@@ -429,7 +429,7 @@ class Rank1(Rank):
         self.think_among.set(job, among)
         self.think_at.set(job, at)
 
-    # walk place_media                                                    specs/qwen3_omni.mstar:233
+    # walk place_media                                                    specs/qwen3_omni.mstar:231
 
     def think_prefill_place_media(self, b: Batch) -> None:
         """emb, deeper = prompt.rows(made, deep, which, seen)"""
@@ -441,7 +441,7 @@ class Rank1(Rank):
         self.think_emb.put(b, emb)
         self.think_deep.put(b, deep)
 
-    # walk prefill_parts                                                  specs/qwen3_omni.mstar:240
+    # walk prefill_parts                                                  specs/qwen3_omni.mstar:238
 
     def think_prefill_prefill_parts_choose(self, slot: int) -> bool:
         """when speak"""
@@ -513,7 +513,7 @@ class Rank1(Rank):
         span = self.think_span.stack(b)  # i64
         self.thinker.parts(b, ids, emb, deep, media, places, span, partial=True)
 
-    # machine think, state prefill                                        specs/qwen3_omni.mstar:300
+    # machine think, state prefill                                        specs/qwen3_omni.mstar:298
 
     def think_prefill_words(self, job: Job) -> None:
         """ids, heard, at = frontend.words()"""
@@ -569,7 +569,7 @@ class Rank1(Rank):
         ids = self.think_ids.pack(b)  # i64[T] a request
         self.thinker.text(b, ids, partial=True)
 
-    # walk thinker_decode                                                 specs/qwen3_omni.mstar:255
+    # walk thinker_decode                                                 specs/qwen3_omni.mstar:253
 
     def think_decode_thinker_decode_enter(self, b: Batch) -> None:
         """The loop's first test and what its first pass begins with"""
@@ -577,7 +577,7 @@ class Rank1(Rank):
         more = b.more(token != IM_END)  # while token != im_end
         b.emit("reply", token, where=more)
 
-    # walk thinker_decode, one pass of its loop: region thinker_decode.0  specs/qwen3_omni.mstar:258
+    # walk thinker_decode, one pass of its loop: region thinker_decode.0  specs/qwen3_omni.mstar:256
 
     def think_decode_thinker_decode_pass_prepare(self, b: Batch) -> None:
         self.thinker.grow(b, 1)
@@ -604,14 +604,14 @@ class Rank1(Rank):
         more = b.more(token != IM_END)  # while token != im_end
         b.emit("reply", token, where=more)
 
-    # walk thinker_decode                                                 specs/qwen3_omni.mstar:255
+    # walk thinker_decode                                                 specs/qwen3_omni.mstar:253
 
     def think_decode_thinker_decode_choose(self, slot: int) -> bool:
         """when speak"""
         taken: bool = self.options(slot)["think.prefill_parts.when"]
         return taken
 
-    # walk thinker_decode: region thinker_decode.1                        specs/qwen3_omni.mstar:255
+    # walk thinker_decode: region thinker_decode.1                        specs/qwen3_omni.mstar:253
 
     def think_decode_thinker_decode_embed_prepare(self, b: Batch) -> None:
         self.thinker.peek(b, 1)
@@ -623,7 +623,7 @@ class Rank1(Rank):
         self.states_media.append(b, b.full(False, "bool"))
         self.states_at.append(b, b.stacked(self.nowhere))
 
-    # machine talk, state listen                                          specs/qwen3_omni.mstar:345
+    # machine talk, state listen                                          specs/qwen3_omni.mstar:343
 
     def talk_listen_speaker(self, job: Job) -> None:
         """speaker, at = frontend.speaker(voice)"""
@@ -640,7 +640,7 @@ STEPS = (
         test=Rank1.think_prefill_choose,
         yes=THINK_PREFILL_BEGIN_MEDIA,
         no=Enter("think.part", first=THINK_PREFILL_IS_TEXT, otherwise=THINK_PREFILL_CHOOSE_3),
-        line=301,
+        line=299,
     ),
     DeviceStep(
         id=THINK_PREFILL_BEGIN_MEDIA,
@@ -649,7 +649,7 @@ STEPS = (
         nodes=("vision_encoder",),
         rows="shaped",
         then=Enter("think.part", first=THINK_PREFILL_IS_TEXT, otherwise=THINK_PREFILL_CHOOSE_3),
-        line=215,
+        line=213,
     ),
     BranchStep(
         id=THINK_PREFILL_IS_TEXT,
@@ -657,7 +657,7 @@ STEPS = (
         test=Rank1.think_prefill_is_text,
         yes=THINK_PREFILL_TEXT,
         no=THINK_PREFILL_IS_AUDIO,
-        line=304,
+        line=302,
     ),
     HostStep(
         id=THINK_PREFILL_TEXT,
@@ -665,7 +665,7 @@ STEPS = (
         run=Rank1.think_prefill_text,
         node="frontend",
         then=Again("think.part", first=THINK_PREFILL_IS_TEXT, otherwise=THINK_PREFILL_CHOOSE_3),
-        line=304,
+        line=302,
     ),
     BranchStep(
         id=THINK_PREFILL_IS_AUDIO,
@@ -673,7 +673,7 @@ STEPS = (
         test=Rank1.think_prefill_is_audio,
         yes=THINK_PREFILL_AUDIO,
         no=THINK_PREFILL_IS_IMAGE,
-        line=305,
+        line=303,
     ),
     HostStep(
         id=THINK_PREFILL_AUDIO,
@@ -681,7 +681,7 @@ STEPS = (
         run=Rank1.think_prefill_audio,
         node="frontend",
         then=THINK_PREFILL_PREFILL_AUDIO,
-        line=306,
+        line=304,
     ),
     DeviceStep(
         id=THINK_PREFILL_PREFILL_AUDIO,
@@ -690,7 +690,7 @@ STEPS = (
         nodes=("audio_encoder",),
         rows="shaped",
         then=Again("think.part", first=THINK_PREFILL_IS_TEXT, otherwise=THINK_PREFILL_CHOOSE_3),
-        line=221,
+        line=219,
     ),
     BranchStep(
         id=THINK_PREFILL_IS_IMAGE,
@@ -698,7 +698,7 @@ STEPS = (
         test=Rank1.think_prefill_is_image,
         yes=THINK_PREFILL_IMAGE,
         no=THINK_PREFILL_CHOOSE_2,
-        line=309,
+        line=307,
     ),
     HostStep(
         id=THINK_PREFILL_IMAGE,
@@ -706,7 +706,7 @@ STEPS = (
         run=Rank1.think_prefill_image,
         node="frontend",
         then=THINK_PREFILL_PREFILL_VISION_ENCODE,
-        line=310,
+        line=308,
     ),
     DeviceStep(
         id=THINK_PREFILL_PREFILL_VISION_ENCODE,
@@ -715,7 +715,7 @@ STEPS = (
         nodes=("vision_encoder",),
         rows="shaped",
         then=Again("think.part", first=THINK_PREFILL_IS_TEXT, otherwise=THINK_PREFILL_CHOOSE_3),
-        line=228,
+        line=226,
     ),
     BranchStep(
         id=THINK_PREFILL_CHOOSE_2,
@@ -723,7 +723,7 @@ STEPS = (
         test=Rank1.think_prefill_choose_2,
         yes=THINK_PREFILL_FILM,
         no=THINK_PREFILL_VIDEO,
-        line=314,
+        line=312,
     ),
     HostStep(
         id=THINK_PREFILL_FILM,
@@ -731,7 +731,7 @@ STEPS = (
         run=Rank1.think_prefill_film,
         node="frontend",
         then=THINK_PREFILL_PREFILL_VISION_ENCODE_2,
-        line=315,
+        line=313,
     ),
     DeviceStep(
         id=THINK_PREFILL_PREFILL_VISION_ENCODE_2,
@@ -740,7 +740,7 @@ STEPS = (
         nodes=("vision_encoder", "audio_encoder"),
         rows="shaped",
         then=Again("think.part", first=THINK_PREFILL_IS_TEXT, otherwise=THINK_PREFILL_CHOOSE_3),
-        line=228,
+        line=226,
     ),
     HostStep(
         id=THINK_PREFILL_VIDEO,
@@ -748,7 +748,7 @@ STEPS = (
         run=Rank1.think_prefill_video,
         node="frontend",
         then=THINK_PREFILL_PREFILL_VISION_ENCODE_3,
-        line=319,
+        line=317,
     ),
     DeviceStep(
         id=THINK_PREFILL_PREFILL_VISION_ENCODE_3,
@@ -757,7 +757,7 @@ STEPS = (
         nodes=("vision_encoder",),
         rows="shaped",
         then=Again("think.part", first=THINK_PREFILL_IS_TEXT, otherwise=THINK_PREFILL_CHOOSE_3),
-        line=228,
+        line=226,
     ),
     BranchStep(
         id=THINK_PREFILL_CHOOSE_3,
@@ -765,7 +765,7 @@ STEPS = (
         test=Rank1.think_prefill_choose_3,
         yes=THINK_PREFILL_PROMPT,
         no=THINK_PREFILL_WORDS,
-        line=325,
+        line=323,
     ),
     HostStep(
         id=THINK_PREFILL_PROMPT,
@@ -773,7 +773,7 @@ STEPS = (
         run=Rank1.think_prefill_prompt,
         node="frontend",
         then=THINK_PREFILL_PLACE_MEDIA,
-        line=326,
+        line=324,
     ),
     DeviceStep(
         id=THINK_PREFILL_PLACE_MEDIA,
@@ -782,7 +782,7 @@ STEPS = (
         nodes=("prompt",),
         rows="shaped",
         then=THINK_PREFILL_PREFILL_PARTS_CHOOSE,
-        line=236,
+        line=234,
     ),
     BranchStep(
         id=THINK_PREFILL_PREFILL_PARTS_CHOOSE,
@@ -790,7 +790,7 @@ STEPS = (
         test=Rank1.think_prefill_prefill_parts_choose,
         yes=THINK_PREFILL_PREFILL_PARTS_PARTS,
         no=THINK_PREFILL_PREFILL_PARTS_PARTS_2,
-        line=244,
+        line=242,
     ),
     DeviceStep(
         id=THINK_PREFILL_PREFILL_PARTS_PARTS,
@@ -807,7 +807,7 @@ STEPS = (
             op="parts",
         ),
         then=THINK_PREFILL_PREFILL_PARTS_HEARD,
-        line=245,
+        line=243,
     ),
     DeviceStep(
         id=THINK_PREFILL_PREFILL_PARTS_HEARD,
@@ -817,7 +817,7 @@ STEPS = (
         rows="shaped",
         sends=(("states.h", 8192), ("states.media", 8192), ("states.at", 8192)),
         then=THINK_PREFILL_MARK_PROMPT_END,
-        line=246,
+        line=244,
     ),
     DeviceStep(
         id=THINK_PREFILL_PREFILL_PARTS_PARTS_2,
@@ -834,7 +834,7 @@ STEPS = (
             op="parts",
         ),
         then=THINK_PREFILL_MARK_PROMPT_END,
-        line=249,
+        line=247,
     ),
     HostStep(
         id=THINK_PREFILL_WORDS,
@@ -842,7 +842,7 @@ STEPS = (
         run=Rank1.think_prefill_words,
         node="frontend",
         then=THINK_PREFILL_PREFILL_TEXT_CHOOSE,
-        line=332,
+        line=330,
     ),
     BranchStep(
         id=THINK_PREFILL_PREFILL_TEXT_CHOOSE,
@@ -903,7 +903,7 @@ STEPS = (
         streams=("states.h", "states.media", "states.at"),
         mark="prompt_end",
         then=THINK_DECODE_THINKER_DECODE_ENTER,
-        line=335,
+        line=333,
     ),
     DeviceStep(
         id=THINK_DECODE_THINKER_DECODE_ENTER,
@@ -917,7 +917,7 @@ STEPS = (
             first=THINK_DECODE_THINKER_DECODE_PASS,
             otherwise=THINK_DECODE_THINKER_DECODE_CHOOSE,
         ),
-        line=256,
+        line=254,
     ),
     DeviceStep(
         id=THINK_DECODE_THINKER_DECODE_PASS,
@@ -937,7 +937,7 @@ STEPS = (
             first=THINK_DECODE_THINKER_DECODE_PASS,
             otherwise=THINK_DECODE_THINKER_DECODE_CHOOSE,
         ),
-        line=258,
+        line=256,
     ),
     BranchStep(
         id=THINK_DECODE_THINKER_DECODE_CHOOSE,
@@ -945,7 +945,7 @@ STEPS = (
         test=Rank1.think_decode_thinker_decode_choose,
         yes=THINK_DECODE_THINKER_DECODE_EMBED,
         no=THINK_DONE,
-        line=261,
+        line=259,
     ),
     DeviceStep(
         id=THINK_DECODE_THINKER_DECODE_EMBED,
@@ -958,7 +958,7 @@ STEPS = (
         buckets=(1, 2, 4, 8, 16, 32),
         sends=(("states.h", 1), ("states.media", 1), ("states.at", 1)),
         then=THINK_DONE,
-        line=262,
+        line=260,
     ),
     DoneStep(id=THINK_DONE, machine="think", closes=("states.h", "states.media", "states.at")),
     HostStep(
@@ -967,7 +967,7 @@ STEPS = (
         run=Rank1.talk_listen_speaker,
         node="frontend",
         then=TALK_LISTEN_TALKER_PREFILL_HOP,
-        line=346,
+        line=344,
     ),
     HopStep(id=TALK_LISTEN_TALKER_PREFILL_HOP, rank=0, step=35, values=("talk_speaker", "talk_at")),
 )
