@@ -139,21 +139,21 @@ class Rank0(Rank):
             dtype="bf16",
             item=(2048,),
             policy=Policy(kind="fixed", size=1),
-            capacity=18431,
+            capacity=10239,
         )
         self.states_media = b.ring(
             "states.media",
             dtype="bool",
             item=(),
             policy=Policy(kind="fixed", size=1),
-            capacity=18431,
+            capacity=10239,
         )
         self.states_at = b.ring(
             "states.at",
             dtype="i64",
             item=(3,),
             policy=Policy(kind="fixed", size=1),
-            capacity=18431,
+            capacity=10239,
         )
         self.frames = b.ring(
             "frames",
