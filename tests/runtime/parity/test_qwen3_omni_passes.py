@@ -190,9 +190,14 @@ def test_requests_that_take_pages_from_each_other_say_what_each_says_alone(
     ]
     wanted = [alone(whole, media, parts, **own) for parts, own in zip(asked, options, strict=True)]
     ranks = OmniRanks(plan, "narrow")
-    cache, aside = ranks.ranks.workers[0].parts.kv["thinker"].cache, []
-    set_aside = cache.set_aside
-    monkeypatch.setattr(cache, "set_aside", lambda slot: (aside.append(slot), set_aside(slot))[1])
+    cache = ranks.ranks.workers[0].parts.kv["thinker"].cache
+    set_aside, aside = cache.set_aside, list[int]()
+
+    def note(slot: int) -> None:
+        aside.append(slot)
+        set_aside(slot)
+
+    monkeypatch.setattr(cache, "set_aside", note)
     made = [submit(ranks, media, parts, **own) for parts, own in zip(asked, options, strict=True)]
     ranks.run()
     assert [told(one) for one in made] == wanted
