@@ -108,7 +108,7 @@ def thinker(parts: Parts, table: Table, *, prompt: int = 64, tokens: int = 64) -
     wanted = whole.logits[0].float()
 
     node = Node(ours, rows=prompt + tokens + 16, dtype=parts.dtype)
-    _, h = ours.text(node.packed(prompt), ids, True, True)
+    _, h = ours.text(node.packed(prompt), ids)
     table.compare("Thinker, rows of the prompt", h, whole.hidden_states[0][0, :prompt])
     table.compare("Thinker, logits behind the prompt", node.logits[-1], wanted[prompt - 1])
     for token in made[:-1]:
@@ -121,7 +121,7 @@ def thinker(parts: Parts, table: Table, *, prompt: int = 64, tokens: int = 64) -
     same = logits.argmax(-1) == made
 
     alone = Node(ours, rows=prompt + tokens + 16, dtype=parts.dtype)
-    token, _ = ours.text(alone.packed(prompt), ids, True, True)
+    token, _ = ours.text(alone.packed(prompt), ids)
     written = [int(token)]
     for _ in range(tokens - 1):
         token, _ = ours.step(alone.step(), token, True)

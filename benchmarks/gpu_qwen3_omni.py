@@ -5,7 +5,9 @@ replayed alone, at each batch size, beside what the bus needs for the weights th
 waves of requests ask for text alone: time between tokens; and for speech of a text: audio-seconds
 a second, real-time factor, time to first sound, beside what M* publishes for two H200. With random
 weights some seeds end their speech early, as no published run did: the next seeds stand in for
-them from the next wave on, and the median is of the waves in which fewest ended early.
+them from the next wave on, and the median is of the waves in which fewest ended early. With
+`--only parts` requests of a text, a picture, a text, a picture and a text: time to their first
+token.
 
     mstarc compile specs/qwen3_omni.mstar --sizes specs/random/qwen3_omni.yaml \\
         --placement 1xH200 -o build/omni
@@ -24,10 +26,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch.profiler import ProfilerActivity, profile
 
 from mstarc_runtime.assembly import RunSettings
@@ -49,6 +53,8 @@ PUBLISHED = {1: 11.7, 4: 35.4, 8: 54.2, 16: 87.1, 32: 113.2}
 # What Code2Wav makes of F frames: 1920 F - 555 samples, 24,000 a second.
 SAMPLES_A_FRAME, SAMPLES_CUT, RATE = 1920, 555, 24000
 _SHOWN = 20
+# Of each picture: 300 rows of the Thinker.
+WIDTH, HEIGHT = 640, 480
 TEXT = "Tell me a story about a lighthouse keeper who collects the sounds of the sea, please."
 
 
@@ -143,6 +149,25 @@ def text_row(clocks: list[Clock], tokens: int) -> dict[str, Any]:
     }
 
 
+def write_pictures(folder: Path) -> list[Any]:
+    """Parts of a request: texts, and two pictures that nothing is in."""
+    noise = np.random.default_rng(0)
+    names = ["first.png", "second.png"]
+    for name in names:
+        pixels = noise.integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / name)
+    first, second = ({"image": name} for name in names)
+    return ["This is a picture: ", first, " and this is another one: ", second, TEXT]
+
+
+def parts_row(clocks: list[Clock]) -> dict[str, Any]:
+    firsts = [clock.first_text_s or 0.0 for clock in clocks]
+    return {
+        "p50_first_token_ms": round(statistics.median(firsts) * 1e3, 1),
+        "last_first_token_ms": round(max(firsts) * 1e3, 1),
+    }
+
+
 def replayed_ms(worker: Worker, step: DeviceStep, bucket: int, times: int) -> float:
     """Milliseconds of one replay of a captured region, on rows that have just begun."""
     with rows_to_capture(worker, step, bucket) as batch:
@@ -215,7 +240,7 @@ def main() -> None:
     parser.add_argument("--replays", type=int, default=20)
     parser.add_argument("--streams", choices=WAYS, default="auto", help="as of `mstarc run`")
     parser.add_argument("--joins", choices=JOINS, default=DEFAULT_JOINS, help="likewise")
-    parser.add_argument("--only", choices=["regions", "speech", "text"], nargs="+")
+    parser.add_argument("--only", choices=["regions", "speech", "text", "parts"], nargs="+")
     parser.add_argument("--profile", action="store_true", help="kernels and host of the first size")
     parser.add_argument("--seconds", type=float, default=1e9, help="no wave begins after these")
     parser.add_argument("--out", type=Path, help="a file for all rows as JSON")
@@ -242,6 +267,15 @@ def main() -> None:
             plan, Asked(name="story", inputs={"parts": [TEXT]}, options=options, wants=wants)
         )
 
+    def asked_of_parts() -> PreparedRequest:
+        with TemporaryDirectory() as folder:
+            parts = write_pictures(Path(folder))
+            short = {"max_tokens": 4}
+            asked = Asked(
+                inputs={"parts": parts}, options=short, wants=("reply",), folder=Path(folder)
+            )
+            return prepare(plan, asked)
+
     with launched(
         plan, placement, settings=settings, progress=progress_to(sys.stderr), say=say
     ) as ranks:
@@ -249,6 +283,15 @@ def main() -> None:
             found["regions"] = regions(ranks.workers[0], given.batches, given.replays)
             if given.profile:
                 show_kernels(ranks.workers[0], given.batches[0], _SHOWN)
+        if "parts" in kinds:
+            request = asked_of_parts()
+            for batch in given.batches:
+                # The first ones warm up, and capture what comes again.
+                waves = [wave(ranks, request, range(batch)) for _ in range(given.times + 3)][3:]
+                seen = [parts_row(clocks) for clocks in waves]
+                row = {"batch": batch, "waves": len(seen), **_median(seen, "p50_first_token_ms")}
+                found.setdefault("parts", []).append(row)
+                print("parts", json.dumps(row), flush=True)
         for kind in ("text", "speech"):
             if kind not in kinds:
                 continue

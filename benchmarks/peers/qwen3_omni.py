@@ -142,7 +142,8 @@ def endless(sizes: Mapping[str, Any]) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(json.dumps(sizes))
     content["config"] = {**content.get("config", {}), "im_end": -1, "codec_eos": -1}
     for weights in content["weights"].values():
-        weights["config"]["talker_config"]["codec_eos_token_id"] = 0
+        if "config" in weights:
+            weights["config"]["talker_config"]["codec_eos_token_id"] = 0
     return content
 
 

@@ -75,6 +75,11 @@ def check(request: Request) -> None:
 
 def admit(request: Request) -> Admission:
     """Which machines run, how often loops may pass, and the values of options, lets and tables."""
+    with_media = (
+        any(part.kind == "audio" for part in request.parts)
+        or any(part.kind == "image" for part in request.parts)
+        or any(part.kind == "video" for part in request.parts)
+    )
     return Admission(
         runs={"think": True, "talk": "speech" in request.wants, "sound": "speech" in request.wants},
         bounds={
@@ -99,14 +104,11 @@ def admit(request: Request) -> Admission:
             "code_top_p": request.code_top_p,
             "use_audio_in_video": request.use_audio_in_video,
             "seed": request.seed,
+            "with_media": with_media,
             "think.part.is_text": tuple(part.kind == "text" for part in request.parts),
-            "think.prefill_text.text_last": tuple(part.last for part in request.parts),
-            "think.prefill_text.text_speak": tuple(
-                "speech" in request.wants and part.role == "user" for part in request.parts
-            ),
             "think.part.is_audio": tuple(part.kind == "audio" for part in request.parts),
             "think.part.is_image": tuple(part.kind == "image" for part in request.parts),
-            "think.thinker_decode.step_speak": "speech" in request.wants,
+            "think.prefill_parts.when": "speech" in request.wants,
             "think.decode.send_states": tuple(
                 "speech" in request.wants and n + 1 < request.max_tokens
                 for n in range(request.max_tokens)

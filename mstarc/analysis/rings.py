@@ -6,6 +6,7 @@ from mstarc.analysis.bounds import burst
 from mstarc.analysis.rates import new_items
 from mstarc.ir.exprs import Const
 from mstarc.ir.graph import (
+    Call,
     Each,
     ForParts,
     Loop,
@@ -20,7 +21,7 @@ from mstarc.ir.graph import (
     Stream,
     When,
 )
-from mstarc.ir.walking import all_statements
+from mstarc.ir.walking import all_statements, statements_of
 
 # Sends of so many items are of passes of loops, and few enough for room to be cheap.
 _FEW = 64
@@ -72,7 +73,10 @@ class _Sends:
             case Loop(body=body) | Each(body=body) | ForParts(body=body):
                 return self._apart(body)
             case When(then=then, otherwise=otherwise):
-                return self._together((*then, *otherwise))
+                ways = [self._together(then), self._together(otherwise)]
+                # A choice between calls is one between steps.
+                has_calls = any(isinstance(s, Call | Run) for s in statements_of((statement,)))
+                return max(ways) if has_calls else sum(ways)
             case Parallel(branches=branches):
                 return sum(map(self._together, branches))
             case Match(arms=arms):

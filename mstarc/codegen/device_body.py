@@ -44,13 +44,16 @@ class DeviceBody(Body):
         self.exprs = DeviceExprs(self.name, writer.constant, self.pass_of, writer.used)
 
     def piece(self, pieces: Pieces) -> tuple[str, ...]:
-        """The lines of a piece that is not the last: the call alone, of which only rows stay."""
+        """The lines of a piece that is not the last: the call alone, of which only rows stay: those
+        of the context, and of results that have a row for each of them."""
         used = used_in((pieces.call,))
         for name in self.step.loads:
             if name in used:
                 self._load(name)
-        nothing = tuple(None for _ in pieces.call.results)
-        self._call(replace(pieces.call, results=nothing), 0, "partial=True")
+        kept = tuple(name if name in pieces.rows else None for name in pieces.call.results)
+        self._call(replace(pieces.call, results=kept), 0, "partial=True")
+        for name in pieces.rows:
+            self.add(f"self.{name}.put(b, {self.name(name)})")
         return self.rendered()
 
     def lines(self) -> tuple[str, ...]:
@@ -171,7 +174,7 @@ class DeviceBody(Body):
         head = f"self.{attribute(call.node)}.{identifier(call.op)}"
         if any(name is not None for name in call.results):
             head = f"{', '.join(results)} = {head}"
-        comment = ", ".join("" if n is None else self._shape(n) for n in call.results)
+        comment = ", ".join(self._shape(name) for name in call.results if name is not None)
         text = layout_call(head, arguments, INDENT + 4 * depth)
         self.add(text, "" if "\n" in text else comment, depth)
 

@@ -4,10 +4,13 @@ Before:  device step speak.begin.start: token = lm.prefill(ids)       packed, as
 After:   the same, with pieces of `ids` on context main of `lm`: shared
 
 A call that attends causally and writes makes each row of its inputs, its position and the rows
-before it. So what it leaves in its context is the same whether it gets all rows at once or some and
-then the others; only results of one row a request need all of them, and those are of the last
-piece. Where all it gets besides numbers of the spec are whole numbers or truths that host code has
-made, two requests that begin with the same ones have the same rows, and one may use the other's.
+before it. (Where an op says how far positions move, that is so behind the last piece, and all rows
+have the position at which the first one begins.) So what it leaves in its context is the same
+whether it gets all rows at once or some and then the others; only results of one row a request need
+all of them, and those are of the last piece. Results with a row for each of its rows are kept piece
+behind piece, for later steps. Where all it gets besides numbers of the spec are whole numbers or
+truths that host code has made, two requests that begin with the same ones have the same rows, and
+one may use the other's, unless each wants such results.
 """
 
 from collections.abc import Set
@@ -18,7 +21,7 @@ from mstarc.plan.actions import Action, CallOp, Read, Repeat
 from mstarc.plan.plan import Grow, Prepared, Variable
 from mstarc.plan.prompt import Pieces, Prompt
 from mstarc.plan.signatures import Signatures, has_free_dim
-from mstarc.plan.step_facts import contexts_of
+from mstarc.plan.step_facts import contexts_of, used_in
 
 _COUNTED = ("i64", "i32", "u8", "bool")
 
@@ -46,6 +49,15 @@ def prompt_of(
         "" if len(calls) == 1 and call in actions else "other calls run in its step"
     ) or _why_whole(call, prepares, signatures)
     op = signatures.op(call)
+    rows_given = [
+        name
+        for result, name in zip(op.results, call.results, strict=True)
+        if name is not None and has_free_dim(result.type)
+    ]
+    used = used_in(actions)
+    for name in rows_given:
+        if not why and (name in used or variables[name].storage != "values"):
+            why = f"`{name}`, with a row for each of its rows, is used in its step"
     rows = [
         argument
         for parameter, argument in zip(op.parameters, call.arguments, strict=True)
@@ -67,7 +79,13 @@ def prompt_of(
     return Prompt(
         site=call.site,
         pieces=Pieces(
-            of=names, node=call.node, context=context, op=call.op, call=call, is_shared=not own
+            of=names,
+            node=call.node,
+            context=context,
+            op=call.op,
+            call=call,
+            rows=tuple(rows_given),
+            is_shared=not own,
         ),
         why_own=own,
     )
@@ -86,13 +104,8 @@ def _why_whole(call: CallOp, prepares: tuple[Prepared, ...], signatures: Signatu
     op = signatures.op(call)
     if op.mask is not None and op.mask.kind != "causal":
         return f"rows see later ones: `attends {op.mask.kind}`"
-    for result, name in zip(op.results, call.results, strict=True):
-        if name is not None and has_free_dim(result.type):
-            return f"`{result.name}` has a row for each of its rows"
     if call.over is not None or call.index is not None:
         return "it is on an array of contexts"
-    if call.advance is not None:
-        return "positions do not move by its rows"
     contexts = contexts_of(call, signatures)
     if len(contexts) != 1 or len({*op.writes, *op.reads}) != 1:
         return "it works on several contexts"
@@ -115,7 +128,13 @@ def _why_own(
     call: CallOp, names: tuple[str, ...], signatures: Signatures, from_host: Set[str]
 ) -> str:
     """Why two requests' rows may differ although their tokens do not; empty where they can't."""
-    for parameter, argument in zip(signatures.op(call).parameters, call.arguments, strict=True):
+    if call.advance is not None:
+        return "positions do not move by its rows"
+    op = signatures.op(call)
+    for result, given in zip(op.results, call.results, strict=True):
+        if given is not None and has_free_dim(result.type):
+            return f"`{result.name}` has a row for each of its rows"
+    for parameter, argument in zip(op.parameters, call.arguments, strict=True):
         if isinstance(argument, Const):
             continue
         if not isinstance(argument, Local) or argument.name not in names:

@@ -8,8 +8,9 @@ from mstarc.records import dataclass
 class Pieces:
     """How a step's prompt is read in pieces: `of` are the variables whose rows are cut.
 
-    A piece that is not the last is `call` alone, whose rows stay in `context`. `is_shared`: rows
-    depend on host-made whole numbers alone, so equal beginnings may share pages.
+    A piece that is not the last is `call` alone, whose rows stay in `context`; of its results only
+    those in `rows` are kept, which have a row for each of its rows. `is_shared`: rows depend on
+    host-made whole numbers alone, so equal beginnings may share pages.
     """
 
     of: tuple[str, ...]
@@ -17,6 +18,7 @@ class Pieces:
     context: str
     op: str
     call: CallOp
+    rows: tuple[str, ...]
     is_shared: bool
 
 

@@ -7,16 +7,17 @@ After:   region "hear_question.0" sites (#hear_question/0)
 A region has shapes that a batch bucket fixes. A `kv_cache` op with a free dim takes the rows of all
 requests one behind the other, and the runtime makes its page tables anew for each run. So such
 calls run outside of graphs, and the report says so. One of a number of rows that the plan knows is
-not among them.
+not among them. Nor is a call in a graph whose result becomes a machine's value that has other sizes
+elsewhere: such a value has no place of its own.
 """
 
 from dataclasses import replace
 
 from mstarc.ir.decisions import Region, Uncaptured
-from mstarc.ir.exprs import Const
-from mstarc.ir.graph import Call, Program
-from mstarc.ir.walking import all_statements
-from mstarc.plan.signatures import Signatures, has_free_dim
+from mstarc.ir.exprs import Const, Expr, Local
+from mstarc.ir.graph import Assign, Call, Program, Run, Value
+from mstarc.ir.walking import Body, all_statements, locals_of, statements_of
+from mstarc.plan.signatures import Signatures, has_free_dim, where_there
 
 
 def trim_regions(program: Program) -> Program:
@@ -40,9 +41,9 @@ def trim_regions(program: Program) -> Program:
 
 
 def _reasons(program: Program) -> dict[str, str]:
-    """By site, why a call takes its rows packed."""
+    """By site, why no graph holds a call."""
     signatures = Signatures(program)
-    found: dict[str, str] = {}
+    found = _kept_in_no_place(program)
     for call in all_statements(program):
         if not isinstance(call, Call) or signatures.nodes[call.node].engine != "kv_cache":
             continue
@@ -59,3 +60,43 @@ def _reasons(program: Program) -> dict[str, str]:
                     "and no graph replays page tables of packed rows"
                 )
     return found
+
+
+def _kept_in_no_place(program: Program) -> dict[str, str]:
+    """By site, which value of a machine has the sizes of a call's result, and others elsewhere."""
+    walks = {walk.name: walk for walk in program.walks}
+    found: dict[str, str] = {}
+    for machine in program.machines:
+        for state in machine.states:
+            for statement in statements_of(state.body):
+                if not isinstance(statement, Call | Run):
+                    continue
+                made: list[tuple[Value, Expr, Body]] = []
+                if isinstance(statement, Call):
+                    made = [(r, Local(r.name), (statement,)) for r in statement.results if r]
+                else:
+                    walk = walks[statement.walk]
+                    values = zip(statement.results, walk.returns, strict=True)
+                    made = [(result, value, walk.body) for result, value in values if result]
+                for result, value, body in made:
+                    if has_free_dim(where_there(result.type)):
+                        reason = (
+                            f"`{result.name}` keeps what it gives, and has other sizes elsewhere"
+                        )
+                        found.update(dict.fromkeys(_makers(value, body), reason))
+    return found
+
+
+def _makers(value: Expr, body: Body) -> list[str]:
+    """The calls whose results a value is, or is reshaped from."""
+    names = set(locals_of(value))
+    statements = list(statements_of(body))
+    for statement in reversed(statements):
+        if isinstance(statement, Assign) and statement.result.name in names:
+            names |= set(locals_of(statement.value))
+    return [
+        statement.site
+        for statement in statements
+        if isinstance(statement, Call)
+        and any(result is not None and result.name in names for result in statement.results)
+    ]

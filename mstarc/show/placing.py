@@ -251,9 +251,10 @@ def _arrangement(choice: Choice, layout: Layout) -> Iterator[str]:
 
 
 def _lines(indent: str, pieces: Iterable[str]) -> list[str]:
-    """Lines of whole pieces, indented; a piece that is longer than a line has one to itself."""
+    """Lines of whole pieces, indented; one that is longer than a line is broken between words."""
     lines = [indent]
-    for piece in pieces:
+    whole = (p.split(" ") if len(indent) + len(p) > WIDTH else [p] for p in pieces)
+    for piece in (part for parts in whole for part in parts):
         if lines[-1] != indent and len(lines[-1]) + 1 + len(piece) > WIDTH:
             lines.append(indent)
         lines[-1] += piece if lines[-1] == indent else f" {piece}"

@@ -60,7 +60,10 @@ def check_for(flow: "Flow", loop: ast.For, env: Env) -> None:
 
 
 def check_match(flow: "Flow", match: ast.Match, env: Env) -> None:
-    """Check a `match` on a part: one arm for each kind that it may be of."""
+    """Check a `match` on a part: one arm for each kind that it may be of.
+
+    In the arm of a kind the request has a part of this kind.
+    """
     state, logic = flow.state, flow.state.logic
     subject = state.resolved.meaning(match.subject)
     if subject is not None and subject.kind != "part":
@@ -87,7 +90,7 @@ def check_match(flow: "Flow", match: ast.Match, env: Env) -> None:
                 ).label(earlier.kind.span, "matched here")
             )
         is_kind = logic.atom(f"part is {kind} [{match.subject.text}@{_place(subject)}]")
-        inner = env.under(logic.both(env.facts, is_kind))
+        inner = env.under(logic.both(env.facts, is_kind, logic.atom(f"has {kind}")))
         media = next((m for m in kinds.values() if m.kind == kind), None)
         bound = state.resolved.uses[arm.binding]
         type_ = media if media is not None and earlier is arm else ERROR

@@ -33,7 +33,9 @@ LAYOUTS = {
     + SENSES
     + "  - {node_names: [Thinker], ranks: [0]}"
     + SPEECH.format(rank=1),
-    "shards": HEAD.format(devices="4xcpu")
+    # A prompt of several pieces besides.
+    "shards": "kv_cache: {prefill_tokens: 32}"
+    + HEAD.format(devices="4xcpu")
     + SENSES
     + "  - {node_names: [Thinker], ranks: [0, 1], tp_size: 2}\n"
     + "  - {node_names: [talker], ranks: [2, 3], tp_size: 2}\n"

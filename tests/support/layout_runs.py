@@ -112,27 +112,27 @@ TINY: tuple[Tiny, ...] = (
         name="qwen3_omni",
         count=4,
         layouts={
-            "one": ((f"{_ENCODERS}, thinker, talker, predictor, code2wav", "0", {}),),
+            "one": ((f"{_ENCODERS}, prompt, thinker, talker, predictor, code2wav", "0", {}),),
             "two": (
-                (f"{_ENCODERS}, thinker", "0", {}),
+                (f"{_ENCODERS}, prompt, thinker", "0", {}),
                 ("talker, predictor, code2wav", "1", {}),
             ),
             "three": (
-                (f"{_ENCODERS}, thinker", "0", {}),
+                (f"{_ENCODERS}, prompt, thinker", "0", {}),
                 ("talker, predictor", "1", {}),
                 ("code2wav", "2", {}),
             ),
             "numbers": (
-                (f"{_ENCODERS}, thinker", "2", {}),
+                (f"{_ENCODERS}, prompt, thinker", "2", {}),
                 ("talker, predictor, code2wav", "3", {}),
             ),
             "walks": (
-                (f"{_ENCODERS}, talker, predictor, code2wav", "0", {}),
+                (f"{_ENCODERS}, prompt, talker, predictor, code2wav", "0", {}),
                 ("thinker", "0", {"graph_walks": "[prefill_text, prefill_audio, prefill_vision]"}),
                 ("thinker", "1", {"graph_walks": "[thinker_decode]"}),
             ),
             "tp2": (
-                (f"{_ENCODERS}, predictor, code2wav", "0", {}),
+                (f"{_ENCODERS}, prompt, predictor, code2wav", "0", {}),
                 ("thinker, talker", "0, 1", {"tp_size": 2}),
             ),
         },
@@ -146,8 +146,9 @@ _WALKS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "llm": ("prefill_text", "prefill_vit", "prefill_vae", "decode", "image_gen_cfg"),
     },
     "qwen3_omni": {
-        **dict.fromkeys(("frontend", "audio_encoder", "vision_encoder"), ()),
-        "thinker": ("prefill_text", "prefill_audio", "prefill_vision", "thinker_decode"),
+        **dict.fromkeys(("frontend", "audio_encoder", "vision_encoder", "prompt"), ()),
+        # Parts of any kind are one pass.
+        "thinker": ("prefill_text", "prefill_audio, prefill_vision", "thinker_decode"),
         "talker": ("talker_prefill", "talker_last_prefill", "talker_decode"),
         **dict.fromkeys(("predictor", "code2wav"), ()),
     },

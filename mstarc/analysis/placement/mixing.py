@@ -8,7 +8,7 @@ from typing import Any
 
 from mstarc.analysis.cost_table import Mix
 from mstarc.analysis.lengths import DEFAULT_ROWS
-from mstarc.analysis.rates import Taken
+from mstarc.analysis.rates import KnownRequest, Taken
 from mstarc.deployment.mix import RequestKind
 from mstarc.ir.exprs import Option
 from mstarc.ir.graph import ForParts, Loop, Program
@@ -40,23 +40,32 @@ def mix_of(program: Program, kinds: Sequence[RequestKind], at_once: int | None =
             options[name] = mean
     states: dict[tuple[str, str], float] = {}
     parts: dict[str, float] = {}
+    requests: list[KnownRequest] = []
+    known = all(kind.parts for kind in kinds)
     for weight, kind in zip(weights, kinds, strict=True):
-        for taken in _taken_states(program, kind):
-            states[taken] = states.get(taken, 0.0) + weight
+        request = _request_of(program, kind)
+        taken = frozenset(_taken_states(program, request))
+        for state in sorted(taken):
+            states[state] = states.get(state, 0.0) + weight
+        if known or not _over(program):
+            requests.append(KnownRequest(share=weight, request=request, states=taken))
         for name, count in kind.parts.items():
             parts[name] = parts.get(name, 0.0) + weight * count
-    known = all(kind.parts for kind in kinds)
     return Mix(
         rows=max(1, round(rows)),
         options=options,
         at_once=at_once,
-        taken=Taken(states=states, parts=parts if known else {}),
+        taken=Taken(states=states, parts=parts if known else {}, requests=tuple(requests)),
     )
 
 
-def _taken_states(program: Program, kind: RequestKind) -> Iterator[tuple[str, str]]:
-    """Each (machine, state) that a request of the kind is in."""
-    over = {s.over for s in all_statements(program) if isinstance(s, ForParts)}
+def _over(program: Program) -> set[str]:
+    """The inputs that come in parts."""
+    return {s.over for s in all_statements(program) if isinstance(s, ForParts)}
+
+
+def _request_of(program: Program, kind: RequestKind) -> Request:
+    over = _over(program)
     inputs: dict[str, Any] = {}
     for given in program.inputs:
         if given.name in over:
@@ -67,7 +76,12 @@ def _taken_states(program: Program, kind: RequestKind) -> Iterator[tuple[str, st
         elif not given.optional:
             inputs[given.name] = True
     wants = frozenset(kind.wants or [output.name for output in program.outputs])
-    evaluator = Evaluator(program, Request(inputs=inputs, options=dict(kind.options), wants=wants))
+    return Request(inputs=inputs, options=dict(kind.options), wants=wants)
+
+
+def _taken_states(program: Program, request: Request) -> Iterator[tuple[str, str]]:
+    """Each (machine, state) that a request is in."""
+    evaluator = Evaluator(program, request)
     for machine in program.machines:
         if machine.condition is not None and not evaluator.evaluate(machine.condition, Scope()):
             continue

@@ -153,9 +153,10 @@ class StepTable:
 
     def _pieces(self, pieces: Pieces, run: str) -> str:
         self.api.add("Pieces")
+        of = layout_tuple([pyrepr(name) for name in pieces.of], 12, before=len("of="), after=1)
         arguments = [
             f"run={run}_piece",
-            f"of={pyrepr(pieces.of)}",
+            f"of={of}",
             f"node={pyrepr(pieces.node)}",
             f"context={pyrepr(pieces.context)}",
             f"op={pyrepr(pieces.op)}",

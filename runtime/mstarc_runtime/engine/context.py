@@ -311,7 +311,8 @@ class StepContext(CacheContext):
 class FixedContext(CacheContext):
     """Calls of as many rows a request, padded to a bucket of requests; `rows` says where they are.
 
-    Its tensors follow `mirror`, so that a call which was captured with it can be replayed.
+    `stands`: all rows of a request have the position at which the call begins. Its tensors follow
+    `mirror`, so that a call which was captured with it can be replayed.
     """
 
     def __init__(
@@ -323,6 +324,7 @@ class FixedContext(CacheContext):
         rows: FixedRows,
         mirror: FixedMirror,
         mask: Mask,
+        stands: bool = False,
     ) -> None:
         super().__init__(cache=cache, backend=backend, samplers=samplers, batch=rows.bucket)
         self.rows = rows
@@ -331,6 +333,7 @@ class FixedContext(CacheContext):
         # What samplers were told of the rows: an id each.
         self.observed: list[tuple[str, Tensor]] = []
         self._within = torch.arange(rows.each, device=cache.device)
+        self._steps = torch.zeros_like(self._within) if stands else self._within
         self._ends = torch.arange(rows.bucket, device=cache.device) * rows.each - 1
         self.last_rows = self._ends + rows.each
         self._slots = mirror.slots
@@ -340,7 +343,7 @@ class FixedContext(CacheContext):
         self.observed = []
         if self.rows.are_padded:
             self.last_rows = self._ends + self._mirror.kv_lengths - self._mirror.firsts
-        self.positions = (self._mirror.starts[:, None] + self._within).flatten()
+        self.positions = (self._mirror.starts[:, None] + self._steps).flatten()
         return self
 
     def observe(self, ids: Tensor, *, sampler: str = "default") -> None:

@@ -19,6 +19,7 @@ from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.context import FixedContext
 from mstarc_runtime.engine.op_graphs import OpGraphs
 from mstarc_runtime.engine.padded_prompts import PaddedPrompts
+from mstarc_runtime.engine.spans import Span
 from mstarc_runtime.kvcache.cache import KVCache
 from mstarc_runtime.kvcache.fixed import FixedRows
 from mstarc_runtime.kvcache.mirror import FixedMirror
@@ -90,8 +91,10 @@ class FixedCalls:
         counts: Sequence[int],
         mask: Mask,
         arguments: Sequence[Any],
+        span: Span = None,
     ) -> PromptsRead | None:
-        """Counts the rows of prompts, and runs the op by its shape.
+        """Counts the rows of prompts, and runs the op by its shape. Positions move by `span`, or by
+        the rows.
 
         None where that has none: several prompts that are long, or of which it takes more than
         rows. Nothing was changed then.
@@ -108,12 +111,12 @@ class FixedCalls:
         name, method = op
         key = (bucket, context, True, each)
         rows, mirror = self._of(key)
-        rows.prepare(batch.slots, counts=whole)
+        rows.prepare(batch.slots, counts=whole, span=span)
         mirror.update()
         told = self._told.setdefault((name, key), [])
 
         def make() -> Callable[..., Any]:
-            made = self._made(key, mask)
+            made = self._made(key, mask, stands=span is not None)
 
             def call(*taken: Any) -> Any:
                 given = method(made.begin(), *taken)
@@ -140,7 +143,7 @@ class FixedCalls:
             made = self._rows[key] = (rows, mirror)
         return made
 
-    def _made(self, key: Key, mask: Mask) -> FixedContext:
+    def _made(self, key: Key, mask: Mask, *, stands: bool = False) -> FixedContext:
         rows, mirror = self._of(key)
         return FixedContext(
             cache=self._cache,
@@ -149,4 +152,5 @@ class FixedCalls:
             rows=rows,
             mirror=mirror,
             mask=mask,
+            stands=stands,
         )

@@ -84,7 +84,10 @@ class KVEngine:
         advance: int | Sequence[int] | None = None,
         index: Index = None,
     ) -> None:
-        """Raises OutOfPages or ContextFull; the rows that were counted are in `batch.growth`."""
+        """Raises OutOfPages or ContextFull; the rows that were counted are in `batch.growth`.
+
+        Where `advance` says by how much positions move, they do so with a prompt's last piece.
+        """
         name = context or self.cache.layout.contexts[0]
         if batch.step.rows == "fixed":
             mirror = self._fixed.prepare(batch, rows, name, keep=True)
@@ -99,7 +102,8 @@ class KVEngine:
             return
         keys, counts = self._room(batch, rows, name, index)
         batch.growth[(self.name, name)] = counts.tolist()
-        self._spans[name] = span_of(advance, keys.size // batch.size)
+        moves = 0 if advance is not None and batch.is_partial else advance
+        self._spans[name] = span_of(moves, keys.size // batch.size)
 
     def _room(
         self, batch: StepBatch, rows: int | Sequence[int], context: str, index: Index
@@ -273,7 +277,7 @@ class KVEngine:
         method = plain if results is None else results.checked(plain)
         plan = self.ops[op]
 
-        samplers, own = self.samplers, self.samplers[plan.sampler]
+        samplers, own, named = self.samplers, self.samplers[plan.sampler], (op, method)
         by_shape = getattr(self.module, "by_shape", ()) if self.graphs is not None else ()
 
         def call(
@@ -300,11 +304,13 @@ class KVEngine:
                 fixed = self._fixed.context(batch.bucket, written, plan.mask, keep=plan.keep)
                 return method(fixed, *arguments)
             if batch.step.rows != "one":
-                if op in by_shape and not partial and self._is_of_prompts(written, plan):
-                    counts = batch.growth[(self.name, written)]
+                # Of prompts the rows stay, in one context a request.
+                is_of_prompts = plan.keep and written not in self.arrays
+                if op in by_shape and not partial and is_of_prompts:
+                    counts, span = batch.growth[(self.name, written)], self._spans.get(written)
                     assert self.graphs is not None
                     read = self._fixed.run_prompts(
-                        self.graphs, batch, (op, method), written, counts, plan.mask, arguments
+                        self.graphs, batch, named, written, counts, plan.mask, arguments, span
                     )
                     if read is not None:
                         batch.contexts[(self.name, written)] = read
@@ -354,10 +360,6 @@ class KVEngine:
         results = parts_of(method(made, *(repeated(a, len(contexts)) for a in arguments)))
         of_each = zip(*(result.chunk(len(contexts)) for result in results), strict=True)
         return tuple(part for parts in of_each for part in parts)
-
-    def _is_of_prompts(self, context: str, plan: OpPlan) -> bool:
-        """Whether a packed call's rows stay, in one context a request, and move its position."""
-        return plan.keep and context not in self.arrays and self._spans.get(context) is None
 
     def _step_context(
         self, bucket: int, context: str, *, keep: bool = True, ordinal: int = 0

@@ -133,6 +133,8 @@ class MirroredBatch:
     step_contexts: dict[Any, Any] = field(default_factory=dict)
     passes: int = 1
     moves_contexts: bool = False
+    # The leader tells by how much positions move in a piece of a prompt.
+    is_partial: bool = False
 
     @property
     def size(self) -> int:
@@ -187,6 +189,8 @@ class LeadingKVEngine(KVEngine):
 
     def grow(self, batch: Any, *given: Any, **named: Any) -> None:
         KVEngine.grow(self, batch, *given, **named)
+        if "advance" in named and batch.is_partial:
+            named["advance"] = 0
         self.followers.note("grow", given, named, batch)
 
     def peek(self, batch: Any, *given: Any, **named: Any) -> None:

@@ -83,8 +83,13 @@ class Values:
     def put(self, batch: StepBatch, value: Tensor) -> None:
         lengths = batch.packed_lengths
         if lengths is not None and sum(lengths) == value.shape[0]:
-            for slot, part in zip(batch.slot_list, value.split(lengths), strict=True):
-                self._items[slot] = part.clone()
+            # Of prompts in pieces, which rows of them these are.
+            starts = [rows.start for rows in next(iter(batch.windows.values()), [])]
+            for row, (slot, part) in enumerate(
+                zip(batch.slot_list, value.split(lengths), strict=True)
+            ):
+                before = self._items[slot][: starts[row]] if starts and starts[row] else None
+                self._items[slot] = part.clone() if before is None else torch.cat([before, part])
             return
         for row, slot in enumerate(batch.slot_list):
             self._items[slot] = value[row].clone()

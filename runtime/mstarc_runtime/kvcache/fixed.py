@@ -65,11 +65,13 @@ class FixedRows:
         slots: NDArray[np.int64],
         passes: int = 1,
         counts: NDArray[np.int64] | None = None,
+        span: NDArray[np.int64] | int | None = None,
     ) -> None:
         """Sets the arrays for the next rows of each of `slots`; they are counted if they stay.
 
         There is room for so many `passes`, between which the device moves on by itself; or a
-        request has `counts` i64[n] rows of the `each`. `slots` stands for its batch by identity.
+        request has `counts` i64[n] rows of the `each`. Positions move by `span`, or by the rows.
+        `slots` stands for its batch by identity.
         Raises OutOfPages or ContextFull, and then nothing has changed.
         """
         calls = passes if self.keep else 1
@@ -97,7 +99,7 @@ class FixedRows:
         self.version += 1
         self._set_pages(keys, int((lengths + own * calls).max()))
         if self.keep:
-            tables.advance(keys, own * calls)
+            tables.advance(keys, own * calls, span)
         self._seen = tables.version
 
     def _set_pages(self, keys: NDArray[np.int64], most: int) -> None:

@@ -13,6 +13,7 @@ import torch
 
 from mstarc_runtime.media.audio import read_audio
 from mstarc_runtime.models.qwen3_omni import Frontend
+from mstarc_runtime.models.qwen3_omni.audio_tower import rows_of
 from mstarc_runtime.plan_api import Media, Part, parts_in_order
 from tests.runtime.rig import Collected
 from tests.support.omni_media import write_media
@@ -77,31 +78,31 @@ def asked(media: Path, reference: Reference) -> Callable[..., dict[str, Any]]:
 
     def make(given: Sequence[Any], *, films: bool = False) -> dict[str, Any]:
         state = frontend.begin()
-        ids: list[int] = []
-        found: dict[str, list[Any]] = {"mel": [], "image": [], "video": [], "grid": []}
+        found: dict[str, list[Any]] = {"mel": [], "image": [], "video": []}
+        kinds: list[str] = []  # of all rows that encoders make, in their order
         for part in parts_in_order([part_of(entry, media) for entry in given]):
             where = (part.role, part.opens, part.closes, part.last)
             if part.kind == "text":
-                ids += frontend.text(state, part.value, *where)[0].tolist()
-                continue
-            if part.kind == "video" and films:
-                before, px, mel, order, after, *_ = frontend.film(state, part.value, *where)
-                found["video"].append(px)
-                found["mel"].append(mel)
-                seen = px.shape[0] * px.shape[1] * px.shape[2]
-                kinds = ["video" if row < seen else "audio" for row in order.tolist()]
-                rows = [thinker[f"{kind}_token_id"] for kind in kinds]
-                ids += [*before.tolist(), *rows, *after.tolist()]
+                frontend.text(state, part.value, *where)
                 continue
             if part.kind == "audio":
-                before, mel, after, inside, _ = frontend.audio(state, part.value, *where)
-                found["mel"].append(mel)
+                mel = frontend.audio(state, part.value, *where)
+            elif part.kind == "video" and films:
+                px, mel = frontend.film(state, part.value, *where)
             else:
-                read = frontend.image if part.kind == "image" else frontend.video
-                before, px, after, inside, _, _, _ = read(state, part.value, *where)
+                px = getattr(frontend, part.kind)(state, part.value, *where)
+            if part.kind != "audio":
                 found[part.kind].append(px)
-            rows = [thinker[f"{part.kind}_token_id"]] * int(inside.sum())
-            ids += [*before.tolist(), *rows, *after.tolist()]
+                kinds += [part.kind] * px.shape[:3].numel()
+            if part.kind == "audio" or (films and part.kind == "video"):
+                found["mel"].append(mel)
+                kinds += ["audio"] * rows_of(mel.shape[1])
+        rows = [thinker[f"{kind}_token_id"] for kind in kinds]
+        words, made, *_ = frontend.prompt(state)
+        ids = [
+            rows[number - 1] if number else word
+            for word, number in zip(words.tolist(), made.tolist(), strict=True)
+        ]
         return {"ids": ids, **features(found)}
 
     return make

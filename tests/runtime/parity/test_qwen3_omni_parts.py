@@ -70,7 +70,7 @@ def test_the_thinker(reference: Reference) -> None:
     ids = torch.randint(0, 400, (9,))
     theirs = reference.model.thinker(input_ids=ids[None], output_hidden_states=True)
     context = DenseContext(1)
-    _, h = thinker.text(context.rows([6]), ids[:6], True, True)
+    _, h = thinker.text(context.rows([6]), ids[:6])
     close(h, theirs.hidden_states[0][0, :6])
     close(logits[-1], theirs.logits[0, 5:6])
     for number in range(6, 9):

@@ -128,6 +128,7 @@ def test_captured_regions_say_what_eager_ones_say(plan: Path, media: Path) -> No
             for parts in PARTS[:3]
         ]
         ranks.run()
+        assert [one.failure for one in made] == [None] * len(made)
         told_by.append([told(one) for one in made])
     assert told_by[0] == told_by[1]
     assert executor.replays > 0

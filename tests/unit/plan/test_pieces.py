@@ -35,6 +35,7 @@ node lm : kv_cache {{
   kv {{ layers = 1, heads = 1, head_dim = 16 }}
   contexts main, side
   op fill(token: i64)  attends causal  writes side
+  op look(h: bf16[T, 8])  attends causal  reads main
   op read({parameters}) -> ({results})  {effects}
   op step(token: i64) -> (next: i64)  attends causal  writes main
 }}
@@ -44,6 +45,7 @@ walk start(ids: i64[T], at: i64[T, 3], tone: f32[T, 4]) -> (token: i64) {{
   {before}
   {taken} = lm.read({arguments})
   lm.fill(count)
+  {behind}
 }}
 
 walk answer(token: i64) {{
@@ -64,6 +66,7 @@ USUAL = {
     "results": "token: i64",
     "effects": "attends causal  writes main",
     "before": "",
+    "behind": "",
     "taken": "token",
     "arguments": "ids",
 }
@@ -110,6 +113,24 @@ def row_of(**given: str) -> list[str]:
             {"parameters": "ids: i64[T], warmth: f32", "arguments": "ids, warmth"},
             "in pieces",
             "no: `warmth` is each request's own",
+        ),
+        (
+            {
+                "parameters": "ids: i64[T], span: i64",
+                "arguments": "ids, count",
+                "effects": "attends causal  writes main  advance span",
+            },
+            "in pieces",
+            "no: positions do not move by its rows",
+        ),
+        (
+            {
+                "results": "token: i64, h: bf16[T, 8]",
+                "taken": "token, h",
+                "behind": "lm.look(h)",
+            },
+            "in pieces",
+            "no: `h` has a row for each of its rows",
         ),
         (
             {"effects": "attends full  writes main"},

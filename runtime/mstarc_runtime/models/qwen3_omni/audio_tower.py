@@ -1,5 +1,4 @@
-"""The audio tower: a log-mel spectrogram → rows that the Thinker reads, 13 a second, between the
-rows of the chat template.
+"""The audio tower: a log-mel spectrogram → rows that the Thinker reads, 13 a second.
 
 Convolutions over pieces of 100 frames (1 s), each by itself; then attention within windows of 8
 such pieces.
@@ -15,7 +14,6 @@ from torch.nn import functional
 
 from mstarc_runtime.engine.context import OpContext
 from mstarc_runtime.layers.config import require_value, required
-from mstarc_runtime.models.qwen3_omni.marks import TABLE, Marks, Words
 
 _LONGEST_PERIOD = 10000.0
 
@@ -33,11 +31,10 @@ def _thrice_halved(frames: int) -> int:
 
 
 class AudioTower(nn.Module):
-    """Config: `thinker_config.audio_config`. `words` are the rows of the template's ids."""
+    """Config: `thinker_config.audio_config`."""
 
-    def __init__(self, config: Mapping[str, Any], words: Words) -> None:
+    def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
-        self.words = words
         require_value(config, "activation_function", "gelu", "gelu")
         require_value(config, "scale_embedding", False, False)
         width = int(required(config, "d_model"))
@@ -67,20 +64,14 @@ class AudioTower(nn.Module):
     def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
         """A tower without weights. Fails with MS9109 where `config` can't be served."""
         own = required(required(config, "thinker_config"), "audio_config")
-        words = Words(config, Marks.of(config).ids, dtype=dtype, device=device)
         with torch.device(device):
-            return cls(own, words).to(dtype).requires_grad_(False).eval()
+            return cls(own).to(dtype).requires_grad_(False).eval()
 
     def weight_map(self) -> Mapping[str, str]:
-        own = {name: name for name, _ in self.named_parameters()}
-        return own | {"words.weight": TABLE}
+        return {name: name for name, _ in self.named_parameters()}
 
-    def encode(self, ctx: OpContext, before: Tensor, mel: Tensor, after: Tensor) -> Tensor:
-        """Rows of `before` i64[B, …], `heard`, and those of `after`: [B, N, D]."""
-        return torch.cat([self.words.rows(before), self.heard(mel), self.words.rows(after)], dim=1)
-
-    def hear(self, ctx: OpContext, mel: Tensor) -> Tensor:
-        """`heard` alone."""
+    def encode(self, ctx: OpContext, mel: Tensor) -> Tensor:
+        """`heard`."""
         return self.heard(mel)
 
     def heard(self, mel: Tensor) -> Tensor:

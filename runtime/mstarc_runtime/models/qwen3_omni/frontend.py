@@ -1,10 +1,11 @@
-"""Parts of a request → ids, spectrograms, blocks of patches and positions; tokens → text.
+"""Parts of a request → spectrograms and blocks of patches, then the prompt as a whole: ids,
+positions, and which rows are of media; tokens → text.
 
 A part comes with the ids that the chat template puts around it: the beginning and the end of a
 turn, marks around media and, behind the last part, the beginning of the answer.
 
-Positions are those of the Talker, which hears the user's turns only: three numbers a row, equal but
-for rows of a picture, whose numbers are time, line and column.
+Positions are three numbers a row, equal but for rows of a picture, whose numbers are time, line and
+column. The Talker hears the user's turns only, and counts them by itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.layers.config import bad_config, require_value, required
@@ -33,25 +35,48 @@ from mstarc_runtime.models.qwen3_omni.marks import NEWLINE, ROLES, Marks
 from mstarc_runtime.plan_api import Audio, Media
 from mstarc_runtime.weights.load import read_json
 
-Heard = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
-Seen = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, int, Tensor]
-Both = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, int, Tensor]
+Words = tuple[Tensor, Tensor, Tensor]
+Prompt = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, int, Tensor, Tensor, Tensor]
 
 
 @dataclass(slots=True)
 class Reading:
-    """How far a request has been read: the next position of the Talker's, and of the Thinker's; the
-    text of its reply so far."""
+    """How far a request has been read: the next position of the Talker's, and of the Thinker's; how
+    many rows there are, and how many encoders make, of both kinds and of pictures; the parts' rows,
+    a tensor a part; the text of its reply so far.
+    """
 
     position: int = 0
     read: int = 0
+    rows: int = 0
+    made: int = 0
+    seen: int = 0
+    parts: list["Rows"] = field(default_factory=list)
     reply: TextState = field(default_factory=TextState)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The rows of a part: ids i64[T]; which rows they are of those that encoders make, 0 for words:
+    of both kinds, and of pictures, i64[T]; positions i64[T, 3]. The last two are of what the Talker
+    hears: the rows' numbers i64[H] and positions i64[H, 3].
+    """
+
+    ids: Tensor
+    made: Tensor
+    seen: Tensor
+    places: Tensor
+    heard: Tensor
+    at: Tensor
+
+
+_NONE = torch.zeros(0, dtype=torch.int64)
 
 
 class Frontend:
     """With a checkpoint's folder: its tokenizer. Without one (random weights): a letter a token."""
 
-    stateful = ("text", "audio", "image", "video", "film", "detokenize")
+    stateful = ("text", "audio", "image", "video", "film", "words", "prompt", "detokenize")
 
     def __init__(
         self,
@@ -109,47 +134,48 @@ class Frontend:
 
     def text(
         self, reading: Reading, part: str, role: str, opens: bool, closes: bool, last: bool
-    ) -> tuple[Tensor, Tensor]:
-        """Ids i64[T] and positions i64[T, 3]."""
+    ) -> None:
+        """Reads a text."""
         self._check_turn(role, last)
         before = self._opening(role) if opens else []
         inner = self._vocabulary.encode(f"\n{part}" if opens else part)
         ids = [*before, *inner, *self._closing(closes, last)]
-        start = self._advance(reading, role, len(ids))
-        return _ids(ids), start + _line(len(ids))
+        self._read(reading, role, ids, _line(len(ids)), len(ids))
 
     def audio(
         self, reading: Reading, part: Audio, role: str, opens: bool, closes: bool, last: bool
-    ) -> Heard:
-        """Ids before; f32[mels, M]; ids after; which rows are sound; positions of all rows."""
+    ) -> Tensor:
+        """f32[mels, M] of a sound."""
         before, after = self._around(self._marks.audio, role, opens, closes, last)
         mel = spectrogram(resample(part.samples, part.rate, RATE), self._mels)
         rows = rows_of(mel.shape[1], piece=self._piece)
         count = len(before) + rows + len(after)
-        at = self._advance(reading, role, count) + _line(count)
-        return _ids(before), mel, _ids(after), _inside(len(before), rows, len(after)), at
+        made = torch.arange(1, rows + 1)
+        self._read(reading, role, before, _line(count), count, made=made, after=after)
+        return mel
 
     def image(
         self, reading: Reading, part: Media, role: str, opens: bool, closes: bool, last: bool
-    ) -> Seen:
-        """Ids before; u8[1, Y, X, block]; ids after; which rows are of the image; places of all
-        rows from where the part begins, by how much positions move, positions of all rows."""
+    ) -> Tensor:
+        """u8[1, Y, X, block] of a picture."""
         blocks = picture_blocks(read_image(part.content), self._image)
-        return self._seen(reading, blocks, 0, role, opens, closes, last)
+        self._see(reading, blocks, 0, role, opens, closes, last)
+        return blocks
 
     def video(
         self, reading: Reading, part: Media, role: str, opens: bool, closes: bool, last: bool
-    ) -> Seen:
+    ) -> Tensor:
         """As `image`, u8[F, Y, X, block]."""
         film = read_film(part.content)
-        blocks, step = film_blocks(film, self._video), self._step(film)
-        return self._seen(reading, blocks, step, role, opens, closes, last)
+        blocks = film_blocks(film, self._video)
+        self._see(reading, blocks, self._step(film), role, opens, closes, last)
+        return blocks
 
     def film(
         self, reading: Reading, part: Media, role: str, opens: bool, closes: bool, last: bool
-    ) -> Both:
-        """As `video`, with the film's sound: f32[mels, M] behind the blocks, then the order by time
-        in which the rows of both stand, those of sound numbered behind the others."""
+    ) -> tuple[Tensor, Tensor]:
+        """As `video`, with the film's sound: f32[mels, M]. Rows of both stand by time; those of
+        sound are made behind the others."""
         (seeing, seen), (hearing, heard) = self._marks.vision, self._marks.audio
         before, after = self._around((hearing, heard), role, opens, closes, last)
         before, after = [*before[:-1], seeing, hearing], [heard, seen, *after[1:]]
@@ -163,13 +189,44 @@ class Frontend:
         # The model was trained to go on behind what is left of the one when the other is through.
         is_sound = order >= len(rows)
         left = int((is_sound != is_sound[-1]).nonzero()[-1]) + 1
-        behind = len(before) + int(inside[left:].max()) + 1
-        first, count = len(before), len(before) + len(both) + len(after)
-        places = torch.cat([_line(first), first + inside, behind + _line(len(after))])
-        span = behind + len(after)
-        at = self._advance(reading, role, span, heard=count) + _line(count)
-        media = _inside(first, len(both), len(after))
-        return _ids(before), blocks, mel, order, _ids(after), media, places, span, at
+        behind = int(inside[left:].max()) + 1
+        places = _around(len(before), inside, behind, len(after))
+        self._read(
+            reading,
+            role,
+            before,
+            places,
+            len(before) + behind + len(after),
+            made=order + 1,
+            seen=(order + 1).masked_fill(is_sound, 0),
+            after=after,
+            # The Talker counts these rows one by one.
+            at=_line(len(places)),
+        )
+        return blocks, mel
+
+    def words(self, reading: Reading) -> Words:
+        """Ids i64[T] of a prompt of texts, which rows the Talker hears, i64[H], and their positions
+        i64[H, 3]."""
+        parts = reading.parts
+        return (
+            torch.cat([part.ids for part in parts]),
+            torch.cat([part.heard for part in parts]),
+            torch.cat([part.at for part in parts]),
+        )
+
+    def prompt(self, reading: Reading) -> Prompt:
+        """Ids i64[T] of a prompt; which rows these are of those that encoders have made, and which
+        of those of pictures, i64[T], 0 for none; whether they are any, bool[T]; positions
+        i64[T, 3], and the one behind them. Then which rows the Talker hears, i64[H], whether they
+        are of media, bool[H], and their positions i64[H, 3].
+        """
+        ids, heard, at = self.words(reading)
+        made = torch.cat([part.made for part in reading.parts])
+        seen = torch.cat([part.seen for part in reading.parts])
+        places = torch.cat([part.places for part in reading.parts])
+        media = made > 0
+        return ids, made, seen, media, places, reading.read, heard, media[heard], at
 
     def speaker(self, voice: str) -> tuple[int, int]:
         """The id of a voice, and the position at which the Talker begins.
@@ -193,7 +250,7 @@ class Frontend:
         """What is left of the reply's text."""
         return reading.reply.feed(b"", final=True)
 
-    def _seen(
+    def _see(
         self,
         reading: Reading,
         blocks: Tensor,
@@ -202,15 +259,13 @@ class Frontend:
         opens: bool,
         closes: bool,
         last: bool,
-    ) -> Seen:
+    ) -> None:
         before, after = self._around(self._marks.vision, role, opens, closes, last)
         inside = _grid(blocks, step)
-        first, behind = len(before), len(before) + int(inside.max()) + 1
-        places = torch.cat([_line(first), first + inside, behind + _line(len(after))])
-        span = behind + len(after)
-        at = self._advance(reading, role, span) + places
-        media = _inside(first, len(inside), len(after))
-        return _ids(before), blocks, _ids(after), media, places, span, at
+        behind = int(inside.max()) + 1
+        places = _around(len(before), inside, behind, len(after))
+        made, span = torch.arange(1, len(inside) + 1), len(before) + behind + len(after)
+        self._read(reading, role, before, places, span, made=made, seen=made, after=after)
 
     def _step(self, film: Film) -> int:
         """Positions from one row of blocks to the next in time."""
@@ -224,10 +279,26 @@ class Frontend:
         turn = [*self._opening(role), NEWLINE] if opens else []
         return [*turn, marks[0]], [marks[1], *self._closing(closes, last)]
 
-    def _advance(self, reading: Reading, role: str, span: int, *, heard: int | None = None) -> int:
-        """Where the Talker's next rows begin, if it hears them: they take `heard` positions there,
-        or as many as in the Thinker."""
-        start = reading.position
+    def _read(
+        self,
+        reading: Reading,
+        role: str,
+        before: Sequence[int],
+        places: Tensor,
+        span: int,
+        *,
+        made: Tensor = _NONE,
+        seen: Tensor | None = None,
+        after: Sequence[int] = (),
+        at: Tensor | None = None,
+    ) -> None:
+        """Adds the rows of a part: words, those that encoders make, and words again.
+
+        `made` and `seen` number them, of all of the part and of its pictures', from 1 on; 0: it is
+        none, which without `seen` all are. `places` and `span` are of the part alone, and so is
+        `at`, for the Talker, where it does not count as the Thinker does.
+        """
+        start = reading.read
         reading.read += span
         if reading.read > self._positions:
             raise RuntimeFailure(
@@ -235,9 +306,23 @@ class Frontend:
                 f"`parts` takes more than {self._positions} positions, which the model has",
                 helps=["a long film takes 13 positions a second"],
             )
+        seen = torch.zeros_like(made) if seen is None else seen
+        count = len(places)
+        sides = (len(before), len(after))
+        rows = Rows(
+            ids=torch.tensor([*before, *[0] * len(made), *after], dtype=torch.int64),
+            made=pad(made + reading.made, sides),
+            seen=pad((seen + reading.seen).masked_fill(seen == 0, 0), sides),
+            places=start + places,
+            heard=reading.rows + torch.arange(count if role == "user" else 0),
+            at=reading.position + (places if at is None else at)[: count if role == "user" else 0],
+        )
+        reading.parts.append(rows)
+        reading.rows += count
+        reading.made += len(made)
+        reading.seen += int((seen > 0).sum())
         if role == "user":
-            reading.position += span if heard is None else heard
-        return start
+            reading.position += span if at is None else count
 
     def _opening(self, role: str) -> list[int]:
         return [self._marks.start, self._marks.roles[role]]
@@ -261,10 +346,6 @@ class Frontend:
             )
 
 
-def _ids(ids: Sequence[int]) -> Tensor:
-    return torch.tensor(ids, dtype=torch.int64)
-
-
 def _grid(blocks: Tensor, step: int) -> Tensor:
     """Time, line and column of all blocks: i64[F · Y · X, 3]."""
     frames, lines, columns, _ = blocks.shape
@@ -278,9 +359,10 @@ def _line(count: int) -> Tensor:
     return torch.arange(count)[:, None].repeat(1, 3)
 
 
-def _inside(before: int, rows: int, after: int) -> Tensor:
-    """bool[before + rows + after], true for `rows`."""
-    return torch.tensor([False] * before + [True] * rows + [False] * after)
+def _around(before: int, inside: Tensor, behind: int, after: int) -> Tensor:
+    """Places of all rows of a part: those `inside` begin behind `before` words, and `after` words
+    follow at `behind`."""
+    return torch.cat([_line(before), before + inside, before + behind + _line(after)])
 
 
 def _processor(config: Mapping[str, Any], folder: Path | None) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from mstarc_runtime.layers.config import required
 from mstarc_runtime.layers.shard import Portion
@@ -48,11 +48,6 @@ class Marks:
             vision=(start["vision"], end["vision"]),
         )
 
-    @property
-    def ids(self) -> list[int]:
-        """All ids that stand before or behind media, each once."""
-        return [self.start, self.end, NEWLINE, *self.roles.values(), *self.audio, *self.vision]
-
 
 class Words(nn.Module):
     """Some rows of the Thinker's table [count, width], the only ones that are read."""
@@ -68,15 +63,6 @@ class Words(nn.Module):
         )
         ranges = tuple((number, number + 1) for number in ids)
         self.portions = {"weight": Portion(whole=(count, width), dim=0, ranges=ranges)}
-        self._ids = list(ids)
-        self._ids_on: dict[torch.device, Tensor] = {}
-
-    def rows(self, ids: Tensor) -> Tensor:
-        """[..., width] of `ids` i64[...], which are among the known ones."""
-        known = self._ids_on.get(ids.device)
-        if known is None:
-            known = self._ids_on[ids.device] = torch.tensor(self._ids, device=ids.device)
-        return self.weight[(ids.unsqueeze(-1) == known).int().argmax(-1)]
 
 
 TABLE = "/thinker.model.embed_tokens.weight"

@@ -21,7 +21,7 @@ class Thinker(nn.Module):
     """Config: `thinker_config.text_config`, and `talker_config.accept_hidden_layer`, the layer
     whose rows the Talker hears."""
 
-    by_shape = frozenset({"text", "audio"})
+    by_shape = frozenset({"text", "parts"})
 
     def __init__(
         self,
@@ -68,45 +68,32 @@ class Thinker(nn.Module):
             **{f"stack.{own}": names for own, names in stack.items()},
         }
 
-    def text(
-        self, ctx: KVContext, ids: Tensor, last: Tensor | bool, speak: Tensor | bool
-    ) -> tuple[Tensor | None, Tensor]:
-        """`ids` i64[R] → the token i64[B] that follows, if `last` may hold, and [R, D] to hear."""
+    def text(self, ctx: KVContext, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """`ids` i64[R] → the token i64[B] that follows, and [R, D] to hear."""
         rows = self.embedding(ids)
         made, _ = self._run(ctx, rows, self.rope.angles(ctx.positions))
-        if last is False:
-            return None, rows
         return self._next(ctx, made.index_select(0, ctx.last_rows)), rows
 
-    def audio(
+    def parts(
         self,
         ctx: KVContext,
-        emb: Tensor,
-        media: Tensor,
-        last: Tensor | bool,
-        speak: Tensor | bool,
-    ) -> tuple[Tensor | None, Tensor]:
-        """As `text`, of rows [R, D] that are sound where `media` bool[R] holds."""
-        return self._read(ctx, emb, media, self.rope.angles(ctx.positions), None, last)
-
-    def vision(
-        self,
-        ctx: KVContext,
+        ids: Tensor,
         emb: Tensor,
         deep: Tensor,
         media: Tensor,
         places: Tensor,
         span: Tensor,
-        last: Tensor | bool,
-        speak: Tensor | bool,
-    ) -> tuple[Tensor | None, Tensor]:
-        """As `text`, of rows [R, D] that are of a picture where `media` bool[R] holds.
+    ) -> tuple[Tensor, Tensor]:
+        """As `text`, of rows that are `emb` [R, D] where `media` bool[R] holds.
 
         `deep` [R, taps, D] is added behind the first layers. `places` i64[R, 3] are the rows'
-        places in time and picture, from where the part begins.
+        places in time and picture, from where the call begins, and `span` i64[B] those behind them.
         """
+        rows = torch.where(media[:, None], emb, self.embedding(ids))
         angles = self.rope.angles_of(ctx.positions[:, None] + places)
-        return self._read(ctx, emb, media, angles, deep, last)
+        made, states = self._run(ctx, rows, angles, deep)
+        heard = torch.where(media[:, None], states, rows)
+        return self._next(ctx, made.index_select(0, ctx.last_rows)), heard
 
     def step(self, ctx: KVContext, token: Tensor, speak: Tensor | bool) -> tuple[Tensor, Tensor]:
         """The token i64[B] after `token` i64[B], and [B, D] to hear of `token`."""
@@ -123,21 +110,6 @@ class Thinker(nn.Module):
     def embed(self, ctx: KVContext, token: Tensor) -> Tensor:
         """[B, D] of `token` i64[B], which is not read."""
         return self.embedding(token)
-
-    def _read(
-        self,
-        ctx: KVContext,
-        emb: Tensor,
-        media: Tensor,
-        angles: Angles,
-        deep: Tensor | None,
-        last: Tensor | bool,
-    ) -> tuple[Tensor | None, Tensor]:
-        made, states = self._run(ctx, emb, angles, deep)
-        heard = torch.where(media[:, None], states, emb)
-        if last is False:
-            return None, heard
-        return self._next(ctx, made.index_select(0, ctx.last_rows)), heard
 
     def _run(
         self, ctx: KVContext, x: Tensor, angles: Angles, deep: Tensor | None = None

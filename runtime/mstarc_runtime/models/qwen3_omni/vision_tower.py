@@ -1,5 +1,4 @@
-"""The vision tower: patches of an image or of a film's frames → rows that the Thinker reads,
-between the rows of the chat template.
+"""The vision tower: patches of an image or of a film's frames → rows that the Thinker reads.
 
 A frame (two pictures of a film, or one picture twice) has Y x X blocks of 2 x 2 patches. Patches
 attend within their frame; a block becomes one row. `encode` gives these rows and, from some inner
@@ -15,7 +14,6 @@ from torch.nn import functional
 
 from mstarc_runtime.engine.context import OpContext
 from mstarc_runtime.layers.config import require_value, required
-from mstarc_runtime.models.qwen3_omni.marks import TABLE, Marks, Words
 
 Angles = tuple[Tensor, Tensor]
 # Which four entries of the position table a patch is between, and what each counts for.
@@ -23,11 +21,10 @@ Corners = tuple[Tensor, Tensor]
 
 
 class VisionTower(nn.Module):
-    """Config: `thinker_config.vision_config`. `words` are the rows of the template's ids."""
+    """Config: `thinker_config.vision_config`."""
 
-    def __init__(self, config: Mapping[str, Any], words: Words) -> None:
+    def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
-        self.words = words
         require_value(config, "hidden_act", "gelu_pytorch_tanh", "gelu_pytorch_tanh")
         rope = config.get("rope_parameters") or {}
         width = int(required(config, "hidden_size"))
@@ -38,6 +35,7 @@ class VisionTower(nn.Module):
         self.theta = float(rope.get("rope_theta", 10000.0))
         self.deep_layers = [int(layer) for layer in required(config, "deepstack_visual_indexes")]
         out, block = int(required(config, "out_hidden_size")), width * self.merge**2
+        self.out = out
         self.patch_embed = _PatchEmbed(config, width)
         self.pos_embed = nn.Embedding(self.side**2, width)
         self.blocks = nn.ModuleList(
@@ -52,46 +50,20 @@ class VisionTower(nn.Module):
     def build(cls, config: Mapping[str, Any], *, dtype: torch.dtype, device: torch.device) -> Self:
         """A tower without weights. Fails with MS9109 where `config` can't be served."""
         own = required(required(config, "thinker_config"), "vision_config")
-        words = Words(config, Marks.of(config).ids, dtype=dtype, device=device)
         with torch.device(device):
-            return cls(own, words).to(dtype).requires_grad_(False).eval()
+            return cls(own).to(dtype).requires_grad_(False).eval()
 
     def weight_map(self) -> Mapping[str, str]:
-        own = {name: name for name, _ in self.named_parameters()}
-        return own | {"words.weight": TABLE}
+        return {name: name for name, _ in self.named_parameters()}
 
-    def encode(
-        self, ctx: OpContext, before: Tensor, px: Tensor, after: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Rows of `before` i64[B, …], `seen`, and those of `after`: [B, N, D]; and the deep ones
-        [B, N, taps, D], which are zeros for ids."""
-        rows, deep = self.seen(px)
-        return self._around(before, rows, deep, after)
+    def encode(self, ctx: OpContext, px: Tensor) -> tuple[Tensor, Tensor]:
+        """`seen`."""
+        return self.seen(px)
 
-    def film(
-        self,
-        ctx: OpContext,
-        before: Tensor,
-        px: Tensor,
-        sound: Tensor,
-        order: Tensor,
-        after: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        """As `encode`, with rows of `sound` [B, S, D] among those that are seen: `order`
-        i64[B, N + S] says which of both, those of sound behind the others, stands where."""
-        rows, deep = self.seen(px)
-        rows = torch.cat([rows, sound], dim=1)
-        deep = functional.pad(deep, (0, 0, 0, 0, 0, sound.shape[1]))
-        rows = rows.take_along_dim(order[:, :, None], dim=1)
-        deep = deep.take_along_dim(order[:, :, None, None], dim=1)
-        return self._around(before, rows, deep, after)
-
-    def _around(
-        self, before: Tensor, rows: Tensor, deep: Tensor, after: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        sides = (0, 0, 0, 0, before.shape[1], after.shape[1])
-        around = [self.words.rows(before), rows, self.words.rows(after)]
-        return torch.cat(around, dim=1), functional.pad(deep, sides)
+    def nothing(self, ctx: OpContext) -> tuple[Tensor, Tensor]:
+        """Zeros [B, 1, D] and [B, 1, taps, D]: what stands in place of a row of a picture."""
+        zeros = self.pos_embed.weight.new_zeros(ctx.batch, 1, len(self.deep_layers), self.out)
+        return zeros[:, :, 0], zeros
 
     def seen(self, px: Tensor) -> tuple[Tensor, Tensor]:
         """Rows [B, N, D] and [B, N, taps, D] of u8[B, F, Y, X, merge² · patch], N = F · Y · X.
