@@ -3,12 +3,12 @@
 A kernel between two that stream weights should be small: then its blocks begin beside those of the
 one before, and those of the next beside them. So a block takes one query head, and no tensor cores,
 whose operands go through shared memory: keys and values stay in the registers into which they came
-while the kernel before still ran. A row is held by a group of lanes. Each group keeps the greatest
-score and the sums of its own rows, and the groups meet at the end.
+while the kernel before still ran. A row is held by a group of lanes.
 
 How many parts the rows are cut into follows from their number, on the device. Blocks without rows
 leave at once; the last part takes the new row too. Where there is one part it is all; else the
-block that comes last adds the parts in their order.
+block that comes last adds the parts in their order. As long as a block can hold its whole part it
+does; of longer contexts it takes some rows at a time, and asks for the next meanwhile.
 """
 
 from dataclasses import dataclass
@@ -90,23 +90,28 @@ def _join(sums, stats, out, head, count, D: tl.constexpr, PARTS: tl.constexpr):
 
 
 @triton.jit
-def attend_one(
-    qkv, cosines, sines, positions, lengths, pages, keys, values, sums, stats, arrived, out,
-    q_norm, k_norm, scale, eps,
+def _scored(q, k, there, scale):
+    """Scores [G, I] of rows `k` [G, I, D] for a query [1, 1, D]."""
+    return tl.where(there, tl.sum(q * k.to(tl.float32), axis=2) * scale, float("-inf"))
+
+
+@triton.jit
+def _attend(
+    qkv, cosines, sines, positions, pages, keys, values, sums, stats, arrived, out, q_norm, k_norm,
+    scale, eps, old, query, part,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr,
-    PARTS: tl.constexpr, ROWS: tl.constexpr, GROUPS: tl.constexpr, NORMED: tl.constexpr,
-    LATE: tl.constexpr, CHAINED: tl.constexpr,
+    PARTS: tl.constexpr, ROWS: tl.constexpr, GROUPS: tl.constexpr, IS_HELD: tl.constexpr,
+    NORMED: tl.constexpr, LATE: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
-    query = tl.program_id(0)
-    part = tl.program_id(1)
+    """A query against a part of the `old` rows and, in the last part, the new one. `IS_HELD`: no
+    part has more than `ROWS`."""
     H: tl.constexpr = D // 2
     ROW: tl.constexpr = KV_HEADS * D
     GROUP: tl.constexpr = HEADS // KV_HEADS
     TIMES: tl.constexpr = ROWS // GROUPS
-    allow_next(CHAINED)
-    # The new row is the last of the length.
-    old = tl.load(lengths) - 1
-    each = tl.maximum(tl.cdiv(old, PARTS * ROWS), 1) * ROWS
+    each = ROWS
+    if not IS_HELD:
+        each = tl.cdiv(old, PARTS * ROWS) * ROWS
     count = tl.maximum(tl.cdiv(old, each), 1)
     if part < count:
         first = part * each
@@ -118,8 +123,9 @@ def attend_one(
         row = first + tl.arange(0, GROUPS) * TIMES
         page = tl.load(pages + row // PAGE, mask=row < last, other=0)
         k, v, there = _rows(keys, values, page, row, last, whole, PAGE, ROW, TIMES)
-        row += ROWS
-        page = tl.load(pages + row // PAGE, mask=row < last, other=0)
+        if not IS_HELD:
+            row += ROWS
+            page = tl.load(pages + row // PAGE, mask=row < last, other=0)
         new_page = tl.load(pages + old // PAGE)
         wide = whole[None, :]
         other = (wide + H) % D
@@ -152,37 +158,46 @@ def attend_one(
         q_all = q[:, None, :]
         new = _turned(new, new_other, k_gain, k_other_gain, cosine, sine, eps, D, NORMED)
         new = new.to(keys.dtype.element_ty)
-        best = tl.full((GROUPS,), float("-inf"), dtype=tl.float32)
-        total = tl.zeros((GROUPS,), dtype=tl.float32)
-        seen = tl.zeros((GROUPS, D), dtype=tl.float32)
-        for _ in tl.range(first, last, ROWS, num_stages=1):
-            scores = tl.sum(q_all * k.to(tl.float32), axis=2) * scale
-            scores = tl.where(there, scores, float("-inf"))
-            above = tl.maximum(best, tl.max(scores, axis=1))
-            # A group that has had no row yet has nothing to fade.
-            base = tl.where(above == float("-inf"), 0.0, above)
-            weights = tl.exp(scores - base[:, None])
-            fade = tl.exp(best - base)
-            total = total * fade + tl.sum(weights, axis=1)
-            added = tl.sum(weights[:, :, None] * v.to(tl.float32), axis=1)
-            seen = seen * fade[:, None] + added
-            best = above
-            # The next rows come while others add theirs up.
-            k, v, there = _rows(keys, values, page, row, last, whole, PAGE, ROW, TIMES)
-            row += ROWS
-            page = tl.load(pages + row // PAGE, mask=row < last, other=0)
         is_last = part == count - 1
         if is_last & (query % GROUP == 0):
             to = (new_page.to(tl.int64) * PAGE + old % PAGE) * ROW + wide
             tl.store(keys + to, new)
             tl.store(values + to, new_v)
-        score = tl.sum(tl.sum(q * new.to(tl.float32), axis=1), axis=0) * scale
-        score = tl.where(is_last, score, float("-inf"))
-        above = tl.maximum(tl.max(best, axis=0), score)
-        weight = tl.exp(score - above)
-        fade = tl.exp(best - above)
-        under = tl.sum(total * fade, axis=0) + weight
-        made = tl.sum(seen * fade[:, None], axis=0)[None, :] + weight * new_v.to(tl.float32)
+        best = tl.sum(tl.sum(q * new.to(tl.float32), axis=1), axis=0) * scale
+        best = tl.where(is_last, best, float("-inf"))
+        if IS_HELD:
+            scores = _scored(q_all, k, there, scale)
+            above = tl.maximum(best, tl.max(tl.max(scores, axis=1), axis=0))
+            weights = tl.exp(scores - above)
+            total = tl.sum(weights, axis=1)
+            seen = tl.sum(weights[:, :, None] * v.to(tl.float32), axis=1)
+        else:
+            # Each group keeps the greatest score and the sums of its own rows.
+            greatest = tl.full((GROUPS,), float("-inf"), dtype=tl.float32)
+            total = tl.zeros((GROUPS,), dtype=tl.float32)
+            seen = tl.zeros((GROUPS, D), dtype=tl.float32)
+            for _ in tl.range(first, last, ROWS, num_stages=1):
+                scores = _scored(q_all, k, there, scale)
+                highest = tl.maximum(greatest, tl.max(scores, axis=1))
+                # A group that has had no row yet has nothing to fade.
+                base = tl.where(highest == float("-inf"), 0.0, highest)
+                weights = tl.exp(scores - base[:, None])
+                fade = tl.exp(greatest - base)
+                total = total * fade + tl.sum(weights, axis=1)
+                added = tl.sum(weights[:, :, None] * v.to(tl.float32), axis=1)
+                seen = seen * fade[:, None] + added
+                greatest = highest
+                # The next rows come while others add theirs up.
+                k, v, there = _rows(keys, values, page, row, last, whole, PAGE, ROW, TIMES)
+                row += ROWS
+                page = tl.load(pages + row // PAGE, mask=row < last, other=0)
+            above = tl.maximum(best, tl.max(greatest, axis=0))
+            fade = tl.exp(greatest - above)
+            total *= fade
+            seen *= fade[:, None]
+        weight = tl.exp(best - above)
+        under = tl.sum(total, axis=0) + weight
+        made = tl.sum(seen, axis=0)[None, :] + weight * new_v.to(tl.float32)
         if count == 1:
             tl.store(out + query * D + wide, (made / under).to(out.dtype.element_ty))
         else:
@@ -196,27 +211,57 @@ def attend_one(
                 tl.store(arrived + query, 0)
 
 
+@triton.jit
+def attend_one(
+    qkv, cosines, sines, positions, lengths, pages, keys, values, sums, stats, arrived, out,
+    q_norm, k_norm, scale, eps,
+    HEADS: tl.constexpr, KV_HEADS: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr,
+    PARTS: tl.constexpr, ROWS: tl.constexpr, AGAIN: tl.constexpr, GROUPS: tl.constexpr,
+    NORMED: tl.constexpr, LATE: tl.constexpr, CHAINED: tl.constexpr,
+):  # fmt: skip
+    query = tl.program_id(0)
+    part = tl.program_id(1)
+    allow_next(CHAINED)
+    # The new row is the last of the length.
+    old = tl.load(lengths) - 1
+    if old <= PARTS * ROWS:
+        _attend(
+            qkv, cosines, sines, positions, pages, keys, values, sums, stats, arrived, out, q_norm,
+            k_norm, scale, eps, old, query, part, HEADS, KV_HEADS, D, PAGE, PARTS, ROWS, GROUPS,
+            True, NORMED, LATE, CHAINED,
+        )  # fmt: skip
+    elif AGAIN > 0:
+        _attend(
+            qkv, cosines, sines, positions, pages, keys, values, sums, stats, arrived, out, q_norm,
+            k_norm, scale, eps, old, query, part, HEADS, KV_HEADS, D, PAGE, PARTS, AGAIN, GROUPS,
+            False, NORMED, LATE, CHAINED,
+        )  # fmt: skip
+
+
 _MOST_PARTS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneRowCut:
-    """`parts` that share a request's rows, at the most, `rows` of them at a time; warps a block."""
+    """`parts` that share a request's rows, at the most, and warps a block. A block holds `rows`;
+    where a part has more, `again` at a time, 0 where none has."""
 
     parts: int
     rows: int
+    again: int
     warps: int
 
 
 def one_row_cut_of(*, head_dim: int, page_size: int, most_rows: int) -> OneRowCut:
     """The cut for contexts of up to `most_rows`. Measured on an H200."""
-    warps = 4
+    warps = 2
     groups = groups_of(warps, head_dim)
     # A group's rows of a pass are in one page.
-    rows = groups * min(max(1, 32 // groups), page_size & -page_size)
-    return OneRowCut(
-        parts=min(_MOST_PARTS, int(triton.cdiv(most_rows, rows))), rows=rows, warps=warps
-    )
+    in_page = page_size & -page_size
+    rows = groups * min(8, in_page)
+    parts = min(_MOST_PARTS, int(triton.cdiv(most_rows, rows)))
+    again = groups * min(4, in_page) if most_rows > parts * rows else 0
+    return OneRowCut(parts=parts, rows=rows, again=again, warps=warps)
 
 
 def groups_of(warps: int, head_dim: int) -> int:
@@ -241,7 +286,8 @@ class OneRowAttention:
         self.heads, self.kv_heads, self.head_dim = heads, kv_heads, head_dim
         self.page_size, self.cut, self.chained = page_size, cut, chained
         self.groups = groups_of(cut.warps, head_dim)
-        assert page_size % (cut.rows // self.groups) == 0, (page_size, cut)
+        for rows in (cut.rows, cut.again or cut.rows):
+            assert page_size % (rows // self.groups) == 0, (page_size, cut)
         places = heads * cut.parts
         self.sums = torch.empty(places, head_dim, dtype=torch.float32, device=device)
         self.stats = torch.empty(places, 2, dtype=torch.float32, device=device)
@@ -285,6 +331,7 @@ class OneRowAttention:
             PAGE=self.page_size,
             PARTS=self.cut.parts,
             ROWS=self.cut.rows,
+            AGAIN=self.cut.again,
             GROUPS=self.groups,
             NORMED=norms is not None,
             LATE=are_positions_new,
