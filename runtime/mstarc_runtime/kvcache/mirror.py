@@ -26,7 +26,7 @@ class MirroredArray:
 
     def __init__(
         self,
-        array: NDArray[np.int32] | NDArray[np.int64],
+        array: NDArray[np.int32] | NDArray[np.int64] | NDArray[np.uint8],
         device: torch.device,
         *,
         apart: bool = False,
@@ -119,21 +119,19 @@ class StepMirror:
 
     def __init__(self, rows: StepRows, device: torch.device, *, apart: bool = False) -> None:
         self._rows = rows
-        self._block64 = MirroredArray(rows.block64, device, apart=apart)
-        self._block32 = MirroredArray(rows.block32, device, apart=apart)
+        self._block = MirroredArray(rows.block, device, apart=apart)
         self._slots = MirroredArray(rows.slots, device, apart=apart)
         self._batch_version = -1
-        self.positions = self._block64.tensor[2]
-        self.write_rows = self._block64.tensor[3]
-        self.kv_lengths = self._block32.tensor[0]
-        self.last_page_lengths = self._block32.tensor[1]
-        self.write_offsets = self._block32.tensor[2]
+        wide = rows.block64.nbytes
+        block64 = self._block.tensor[:wide].view(torch.int64).view(4, -1)
+        block32 = self._block.tensor[wide:].view(torch.int32).view(3, -1)
+        self.positions, self.write_rows = block64[2], block64[3]
+        self.kv_lengths, self.last_page_lengths, self.write_offsets = block32
         self.slots = self._slots.tensor
 
     def update(self) -> None:
         """Brings the tensors up to what `StepRows.prepare` has set."""
-        self._block64.update()
-        self._block32.update()
+        self._block.update()
         if self._batch_version != self._rows.batch_version:
             self._batch_version = self._rows.batch_version
             self._slots.update()

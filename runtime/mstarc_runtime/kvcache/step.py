@@ -37,9 +37,9 @@ class StepRows:
     - `slots` i64[R]: slots, padding being `layout.slots`.
     - `pages_version`, `batch_version`: change when pages, or slots, do.
 
-    `block64` i64[4, R] and `block32` i32[3, R] are the memory of the first five, to be copied to a
-    device at once: block64[2] is `positions`, block64[3] `write_rows`; block32 is `kv_lengths`,
-    `last_page_lengths`, `write_offsets`.
+    `block` u8[44 R] is the memory of the first five, to be copied to a device at once: `block64`
+    i64[4, R], then `block32` i32[3, R]. block64[2] is `positions`, block64[3] `write_rows`; block32
+    is `kv_lengths`, `last_page_lengths`, `write_offsets`.
     """
 
     def __init__(
@@ -54,8 +54,10 @@ class StepRows:
         self.bucket = bucket
         self.batch = 0
         self._page_size = layout.page_size
-        self.block64 = np.zeros((4, bucket), dtype=np.int64)
-        self.block32 = np.zeros((3, bucket), dtype=np.int32)
+        wide = 4 * 8 * bucket
+        self.block = np.zeros(wide + 3 * 4 * bucket, dtype=np.uint8)
+        self.block64 = self.block[:wide].view(np.int64).reshape(4, bucket)
+        self.block32 = self.block[wide:].view(np.int32).reshape(3, bucket)
         self._add64 = np.zeros(bucket, dtype=np.int64)
         self._add32 = np.zeros(bucket, dtype=np.int32)
         self.positions = self.block64[_POSITION]
