@@ -20,6 +20,7 @@ from mstarc_runtime.engine.device_choices import choices_on
 from mstarc_runtime.engine.eager import Executor
 from mstarc_runtime.engine.host import HostEngine, HostPool
 from mstarc_runtime.engine.implementations import Implementations
+from mstarc_runtime.engine.late_kernels import LATE_KERNELS
 from mstarc_runtime.errors import RuntimeFailure
 from mstarc_runtime.kvcache.levels import explained
 from mstarc_runtime.live import RankPlan
@@ -224,6 +225,8 @@ def make_worker(
         say(f"{facts}: {graphs} graphs captured in {seconds:.1f} s{compiled}{later}")
     if settings.require_graphs:
         require_graphs(worker)
+    if device.type == "cuda":
+        LATE_KERNELS.watch()
     return worker
 
 

@@ -43,6 +43,8 @@ def tell_how_it_ran(ranks: Ranks, trace: Path | None, say: Say) -> None:
         say(line)
     for line in page_lines([each for each, _ in told]):
         say(line)
+    for line in kernel_lines([each for each, _ in told]):
+        say(line)
     if trace is not None:
         for line in keep_trace(ranks, told, trace):
             say(line)
@@ -82,6 +84,22 @@ def page_lines(told: Sequence[Told]) -> Iterator[str]:
         yield (
             f"cascade: {counts['rows_read_together']} rows of prompts a layer were read for "
             f"{counts['rows_attended_together']} that requests attended"
+        )
+
+
+def kernel_lines(told: Sequence[Told]) -> Iterator[str]:
+    """Which kernels were compiled while requests waited, if any were."""
+    compiled: Counter[str] = Counter()
+    spent_ms = 0
+    for each in told:
+        now = json.loads(each.now or "{}")
+        compiled.update(now.get("kernels", {}))
+        spent_ms += now.get("counts", {}).get("kernel_compile_milliseconds", 0)
+    if compiled:
+        names = ", ".join(f"`{name}` {count}" for name, count in compiled.most_common())
+        yield (
+            f"kernels: {compiled.total()} were compiled while requests waited, "
+            f"{spent_ms / 1000:.1f} s in all: {names}"
         )
 
 

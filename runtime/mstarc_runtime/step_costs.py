@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mstarc_runtime.engine.batch import StepBatch
 from mstarc_runtime.engine.eager import Executor
+from mstarc_runtime.engine.late_kernels import LATE_KERNELS
 from mstarc_runtime.plan_api import DeviceStep, HostStep, Rank
 
 if TYPE_CHECKING:
@@ -136,7 +137,9 @@ def now_of(worker: "Worker") -> dict[str, Any]:
             "prompt_rows_shared": sum(counts.found_rows for counts in prompts),
             "rows_attended_together": sum(counts.attended_rows for counts in levels),
             "rows_read_together": sum(counts.read_rows for counts in levels),
+            **LATE_KERNELS.counts(),
         },
+        "kernels": dict(LATE_KERNELS.by_name),
     }
 
 

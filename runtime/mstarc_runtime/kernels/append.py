@@ -13,26 +13,28 @@ from mstarc_runtime.kernels.dependent import allow_next, wait_for_previous
 
 _SAME_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _MOST_WIDE = 2048
+MOST_ITEMS = 32
+"""Of a row: one block writes them, one behind the other."""
 
 
 @triton.jit
 def append_items(
-    items, row_stride, slots, where, where_stride, heads, storage,
-    CAPACITY: tl.constexpr, COUNT: tl.constexpr, SIZE: tl.constexpr, WIDE: tl.constexpr,
+    items, row_stride, slots, where, where_stride, heads, storage, count,
+    CAPACITY: tl.constexpr, SIZE: tl.constexpr, WIDE: tl.constexpr,
     ASKED: tl.constexpr, CHAINED: tl.constexpr,
 ):  # fmt: skip
-    """A row's `COUNT` items of `SIZE` numbers."""
+    """A row's `count` items of `SIZE` numbers."""
     row = tl.program_id(0)
     allow_next(CHAINED)
     wait_for_previous(CHAINED)
     slot = tl.load(slots + row)
     head = tl.load(heads + slot)
-    step = head * 0 + COUNT
+    step = head * 0 + count
     if ASKED:
         step = tl.where(tl.load(where + row * where_stride) != 0, step, 0)
     whole = tl.arange(0, WIDE)
     # A row that sends nothing writes too, to a place that nobody reads before it is sent.
-    for number in tl.static_range(COUNT):
+    for number in range(count):
         to = storage + (slot * CAPACITY + (head + number) % CAPACITY) * SIZE
         given = items + row.to(tl.int64) * row_stride + number * SIZE
         for first in tl.static_range(0, SIZE, WIDE):
@@ -50,6 +52,7 @@ def append(
     `heads` i64[slots] stand; heads move on by n for rows of `where` bool[B], or for all."""
     capacity = storage.shape[1]
     rows, count = items.shape[:2]
+    assert count <= MOST_ITEMS, count
     assert items.dtype == storage.dtype, (items.dtype, storage.dtype)
     given = items if items[0].is_contiguous() else items.contiguous()
     kind = _SAME_SIZE[storage.element_size()]
@@ -62,8 +65,8 @@ def append(
         1 if where is None else where.stride(0),
         heads,
         storage.view(kind),
+        count,
         CAPACITY=capacity,
-        COUNT=count,
         SIZE=size,
         WIDE=min(_MOST_WIDE, triton.next_power_of_2(size)),
         ASKED=where is not None,

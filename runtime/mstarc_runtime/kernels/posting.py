@@ -12,18 +12,18 @@ from torch import Tensor
 
 @triton.jit
 def post_items(
-    items, slots, positions, base, slot_stride, last,
-    COUNT: tl.constexpr, SIZE: tl.constexpr, WIDE: tl.constexpr,
+    items, slots, positions, base, slot_stride, last, count,
+    SIZE: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
     number = tl.program_id(1)
     at = tl.load(base)
     slot = tl.load(slots + row)
-    position = tl.load(positions + row * COUNT + number)
+    position = tl.load(positions + row * count + number)
     whole = tl.arange(0, WIDE)
     inside = whole < SIZE
     if (at != 0) & (slot < last):
-        values = tl.load(items + (row * COUNT + number).to(tl.int64) * SIZE + whole, mask=inside)
+        values = tl.load(items + (row * count + number).to(tl.int64) * SIZE + whole, mask=inside)
         ring = at.to(tl.pointer_type(items.dtype.element_ty))
         tl.store(ring + slot * slot_stride + position * SIZE + whole, values, mask=inside)
 
@@ -53,7 +53,7 @@ class Post:
             self._base,
             self._capacity * self._size,
             self._slots,
-            COUNT=count,
+            count,
             SIZE=self._size,
             WIDE=triton.next_power_of_2(self._size),
             num_warps=4,

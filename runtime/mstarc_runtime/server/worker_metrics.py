@@ -165,6 +165,8 @@ _COUNTS: Mapping[str, str] = {
     "prompt_rows_shared": "Of these, rows that another request had read already",
     "rows_attended_together": "Rows of prompts, a layer, that requests of a call attended together",
     "rows_read_together": "Of these, rows that were read, once for several requests",
+    "kernels_compiled": "Kernels that were compiled while requests waited for them",
+    "kernel_compile_milliseconds": "Milliseconds that this took",
 }
 
 

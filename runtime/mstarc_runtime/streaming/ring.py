@@ -191,10 +191,11 @@ class Ring(Cursors):
         slots, count = batch.device_slots, items.shape[1]
         if self._device.type == "cuda":
             # Here, because the kernels' compiler comes with torch for GPUs only.
-            from mstarc_runtime.kernels.append import append
+            from mstarc_runtime.kernels.append import MOST_ITEMS, append
 
-            append(items, slots=slots, heads=self._heads, storage=self._storage, where=where)
-            return
+            if count <= MOST_ITEMS:
+                append(items, slots=slots, heads=self._heads, storage=self._storage, where=where)
+                return
         heads = self._heads.index_select(0, slots)
         positions = heads[:, None] + batch.steps_to(count)
         # A row that sends nothing writes too, to a place that nobody reads before it is sent.

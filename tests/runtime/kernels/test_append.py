@@ -47,3 +47,32 @@ def test_one_constant_of_all_rows_is_no_copy_of_it() -> None:
     append(items, slots=slots, heads=heads, storage=storage, where=None)
     assert torch.equal(storage[slots, 0], constant.expand(2, 3))
     assert heads.tolist() == [0, 1, 0, 0, 0, 1]
+
+
+def variants(kernel: object) -> int:
+    """In how many forms a kernel was compiled in this process."""
+    caches = kernel.device_caches  # type: ignore[attr-defined]
+    return sum(len(forms[0]) for forms in caches.values())
+
+
+def test_other_counts_of_items_compile_nothing() -> None:
+    """A prompt's length is another in each request."""
+    from mstarc_runtime.kernels.append import MOST_ITEMS, append, append_items
+    from mstarc_runtime.kernels.posting import Post, post_items
+
+    if DEVICE.type != "cuda":
+        pytest.skip("no compiler runs here")
+    storage = torch.zeros((SLOTS, 64, 4), dtype=torch.int64, device=DEVICE)
+    heads = torch.zeros(SLOTS, dtype=torch.int64, device=DEVICE)
+    slots = torch.tensor([1], device=DEVICE)
+    post = Post(capacity=64, size=4, slots=SLOTS - 1, device=DEVICE)
+    post.turn_to(storage.data_ptr())
+    before = variants(append_items), variants(post_items)
+    for count in range(1, MOST_ITEMS + 1):
+        items = torch.full((1, count, 4), count, device=DEVICE)
+        append(items, slots=slots, heads=heads, storage=storage, where=None)
+        post(slots, torch.arange(count, device=DEVICE)[None], items)
+        assert storage[1, :count].eq(count).all()
+    # One item, a multiple of 16, any other number.
+    assert variants(append_items) - before[0] <= 3
+    assert variants(post_items) - before[1] <= 3
