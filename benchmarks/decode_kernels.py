@@ -18,13 +18,15 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
+from typing import Any
 
 import torch
 
 from mstarc_runtime.kernels.decode_attention import DecodeAttention, cut_of
 from mstarc_runtime.kernels.kinds import GATE, LOGITS, PROJECT, RESIDUAL
+from mstarc_runtime.kernels.one_row_attention import OneRowAttention, OneRowCut, one_row_cut_of
 from mstarc_runtime.kernels.sampling import Draw
 from mstarc_runtime.kernels.shapes import shape_of
 from mstarc_runtime.kernels.skinny import Product, Shape
@@ -247,7 +249,19 @@ def measure_products(name: str, batches: list[int], *, search: int) -> dict[int,
     return best
 
 
+def one_row_cuts(*, search: int) -> list[dict[str, int]]:
+    found = [asdict(one_row_cut_of(head_dim=HEAD_DIM, page_size=16, most_rows=4096))]
+    if search:
+        for parts, rows, warps in itertools.product((16, 32, 64), (16, 32, 64), (1, 2, 4)):
+            if 4 * warps <= rows <= 32 * warps:
+                found.append({"parts": parts, "rows": rows, "again": rows // 2, "warps": warps})
+        found[1:] = random.Random(1).sample(found[1:], min(search, len(found) - 1))
+    return found
+
+
 def attention_cuts(batch: int, *, search: int) -> list[dict[str, int]]:
+    if batch == 1:
+        return one_row_cuts(search=search)
     used = cut_of(batch=batch, kv_heads=KV_HEADS, most_rows=4096)
     found, parts = [used], used["parts"]
     if search:
@@ -281,16 +295,19 @@ class Attention:
 
     def through(self, cut: dict[str, int]) -> Callable[[], None]:
         """Runs every layer with kernels cut so; calling what comes back runs them again."""
-        attend = DecodeAttention(
-            batch=self.batch,
-            heads=HEADS,
-            kv_heads=KV_HEADS,
-            head_dim=HEAD_DIM,
-            page_size=16,
-            chained=True,
-            device=torch.device("cuda"),
-            **cut,
-        )
+        sizes: dict[str, Any] = {
+            "heads": HEADS,
+            "kv_heads": KV_HEADS,
+            "head_dim": HEAD_DIM,
+            "page_size": 16,
+            "chained": True,
+            "device": torch.device("cuda"),
+        }
+        attend: OneRowAttention | DecodeAttention
+        if self.batch == 1:
+            attend = OneRowAttention(cut=OneRowCut(**cut), **sizes)
+        else:
+            attend = DecodeAttention(batch=self.batch, **sizes, **cut)
 
         def run() -> None:
             for keys, values in zip(self.keys, self.values, strict=True):

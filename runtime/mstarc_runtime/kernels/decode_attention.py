@@ -6,7 +6,8 @@ bf16[B, (Hq + 2 Hkv) D] → bf16[B, Hq D].
 
 A block takes the query heads of one key-value head and a part of the rows. The grid is fixed, so
 that a captured step needs no plan: how many rows a part has is computed from the request's length
-on the device. The block that comes last joins the parts in their order.
+on the device. The block that comes last joins the parts in their order. A request alone has a
+kernel of its own (`one_row_attention`).
 """
 
 import torch
@@ -271,7 +272,7 @@ def cut_of(*, batch: int, kv_heads: int, most_rows: int) -> dict[str, int]:
     """How a bucket is cut, for contexts of up to `most_rows`: `parts` blocks share the rows of a
     request and head, `rows` at a time, with `stages` of them under way. Measured on an H200."""
     # A context that never grows long is no more blocks' work than it has rows.
-    rows = min(64 if batch == 1 else 128, max(16, triton.next_power_of_2(most_rows)))
+    rows = min(128, max(16, triton.next_power_of_2(most_rows)))
     parts = min(_MOST_PARTS, max(1, round(_BLOCKS / (batch * kv_heads))))
     is_full = batch >= 16
     return {
