@@ -23,7 +23,7 @@ import pstats
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -99,10 +99,20 @@ class Clock:
         pass
 
 
-def wave(ranks: Ranks, request: PreparedRequest, seeds: Sequence[int]) -> list[Clock]:
+Make = Callable[[int], PreparedRequest]
+"""A request of a seed."""
+
+
+def text_of(number: int) -> str:
+    """A text that begins as no other does, and is of another length than the next ones."""
+    return f"{number}. {TEXT}{' Softly.' * (number % 5)}"
+
+
+def wave(ranks: Ranks, make: Make, seeds: Sequence[int]) -> list[Clock]:
     """A request of each seed, asked for at once, to their end."""
     clocks = []
-    for seed in seeds:
+    requests = [make(seed) for seed in seeds]
+    for seed, request in zip(seeds, requests, strict=True):
         clock = Clock(digest=hashlib.sha256() if len(seeds) == 1 else None)
         options = {**request.options, "seed": seed}
         ranks.conductor.submit(replace(request, options=options, seed=seed), clock)
@@ -262,10 +272,18 @@ def main() -> None:
     def say(text: str) -> None:
         print(f"[{time.perf_counter() - began:.1f} s] {text}", flush=True)
 
-    def asked(*wants: str) -> PreparedRequest:
-        return prepare(
-            plan, Asked(name="story", inputs={"parts": [TEXT]}, options=options, wants=wants)
-        )
+    fresh = itertools.count()
+
+    def asked(number: int, *wants: str) -> PreparedRequest:
+        parts = [text_of(number)]
+        return prepare(plan, Asked(inputs={"parts": parts}, options=options, wants=wants))
+
+    def read(_seed: int) -> PreparedRequest:
+        # Pages of what begins alike are shared, where nobody hears of the rows: nothing does.
+        return asked(next(fresh), "reply")
+
+    def spoken(seed: int) -> PreparedRequest:
+        return asked(seed, "reply", "speech")
 
     def asked_of_parts() -> PreparedRequest:
         with TemporaryDirectory() as folder:
@@ -287,7 +305,9 @@ def main() -> None:
             request = asked_of_parts()
             for batch in given.batches:
                 # The first ones warm up, and capture what comes again.
-                waves = [wave(ranks, request, range(batch)) for _ in range(given.times + 3)][3:]
+                waves = [
+                    wave(ranks, lambda _: request, range(batch)) for _ in range(given.times + 3)
+                ][3:]
                 seen = [parts_row(clocks) for clocks in waves]
                 row = {"batch": batch, "waves": len(seen), **_median(seen, "p50_first_token_ms")}
                 found.setdefault("parts", []).append(row)
@@ -295,11 +315,11 @@ def main() -> None:
         for kind in ("text", "speech"):
             if kind not in kinds:
                 continue
-            request = asked("reply") if kind == "text" else asked("reply", "speech")
-            wave(ranks, request, [0])
+            make = read if kind == "text" else spoken
+            wave(ranks, make, [0])
             say(f"warmed up for {kind}")
             if given.profile:
-                show_host(ranks, request, given.batches[0], _SHOWN)
+                show_host(ranks, make, given.batches[0], _SHOWN)
             for batch in given.batches:
                 rows: list[dict[str, Any]] = []
                 others: Iterator[int] = itertools.count(batch)
@@ -307,7 +327,7 @@ def main() -> None:
                 for _ in range(given.times):
                     if rows and time.perf_counter() - began > given.seconds:
                         break
-                    clocks = wave(ranks, request, seeds)
+                    clocks = wave(ranks, make, seeds)
                     if kind == "text":
                         rows.append(text_row(clocks, given.tokens))
                         continue
@@ -345,11 +365,11 @@ def show_kernels(worker: Worker, batch: int, most: int) -> None:
             )
 
 
-def show_host(ranks: Ranks, request: PreparedRequest, batch: int, most: int) -> None:
+def show_host(ranks: Ranks, make: Make, batch: int, most: int) -> None:
     """Where this process spends a wave."""
     profiler = cProfile.Profile()
     profiler.enable()
-    wave(ranks, request, range(batch))
+    wave(ranks, make, range(batch))
     profiler.disable()
     pstats.Stats(profiler).sort_stats("tottime").print_stats(most)
 
