@@ -4,4 +4,4 @@
 generated code and a runtime of the older number would no longer understand each other.
 """
 
-PLAN_ABI = 5
+PLAN_ABI = 6

@@ -101,7 +101,7 @@ __all__ = [
     "parts_in_order",
 ]
 
-PLAN_ABI = 5
+PLAN_ABI = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
