@@ -250,11 +250,14 @@ def measure_products(name: str, batches: list[int], *, search: int) -> dict[int,
 
 
 def one_row_cuts(*, search: int) -> list[dict[str, int]]:
-    found = [asdict(one_row_cut_of(head_dim=HEAD_DIM, page_size=16, most_rows=4096))]
+    used = one_row_cut_of(
+        heads=HEADS, kv_heads=KV_HEADS, head_dim=HEAD_DIM, page_size=16, most_rows=4096
+    )
+    found = [asdict(used)]
     if search:
-        for parts, rows, warps in itertools.product((16, 32, 64), (16, 32, 64), (1, 2, 4)):
-            if 4 * warps <= rows <= 32 * warps:
-                found.append({"parts": parts, "rows": rows, "again": rows // 2, "warps": warps})
+        for parts, times, warps in itertools.product((8, 16, 32), (4, 8, 16), (1, 2, 4)):
+            rows = {"rows": 2 * warps * times, "far_rows": warps * times}
+            found.append(found[0] | rows | {"parts": parts, "warps": warps})
         found[1:] = random.Random(1).sample(found[1:], min(search, len(found) - 1))
     return found
 

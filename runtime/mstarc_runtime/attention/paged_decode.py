@@ -161,7 +161,11 @@ class _Step:
         }
         if bucket == 1:
             one = one_row_cut_of(
-                head_dim=layout.head_dim, page_size=layout.page_size, most_rows=layout.max_rows
+                heads=heads,
+                kv_heads=layout.kv_heads,
+                head_dim=layout.head_dim,
+                page_size=layout.page_size,
+                most_rows=layout.max_rows,
             )
             return OneRowAttention(**sizes, cut=one), {}
         sizes["batch"] = bucket

@@ -97,39 +97,46 @@ class World:
         assert torch.equal(self.rows(self.values)[length - 1], value.bfloat16())
 
 
+NEAR = {"rows": 32, "far_queries": 1, "far_parts": 0, "far_rows": 16, "warps": 2}
+FAR = {"parts": 2, "rows": 32, "far_queries": 2, "far_parts": 4, "far_rows": 16, "warps": 2}
+
+
 @pytest.mark.parametrize("length", [1, 2, 33, 34, 65, 128, 129])
 def test_a_part_is_held(length: int) -> None:
     world = World(heads=4, kv_heads=2, width=128, is_normed=True)
-    world.check(length, parts=4, rows=32, again=0, warps=2)
+    world.check(length, parts=4, **NEAR)
 
 
-@pytest.mark.parametrize("length", [65, 66, 67, 98, 258])
+@pytest.mark.parametrize("length", [64, 65, 66, 67, 98, 258])
 def test_of_more_rows_some_are_taken_at_a_time(length: int) -> None:
     """Up to two parts of 32 rows are held."""
-    world = World(heads=2, kv_heads=1, width=128, is_normed=True)
-    world.check(length, parts=2, rows=32, again=16, warps=2)
+    world = World(heads=4, kv_heads=2, width=128, is_normed=True)
+    world.check(length, **FAR)
 
 
 @pytest.mark.parametrize("length", [16 * 16 + 1, 16 * 16 + 2, 32 * 16 + 1, 32 * 16 + 2])
 def test_many_parts_are_added_some_at_a_time(length: int) -> None:
     world = World(heads=1, kv_heads=1, width=128, is_normed=True)
-    world.check(length, parts=32, rows=16, again=16, warps=4)
+    world.check(length, parts=32, **NEAR | {"rows": 16, "far_parts": 32, "warps": 4})
 
 
-@pytest.mark.parametrize("length", [1, 33, 100])
+@pytest.mark.parametrize("length", [1, 33, 100, 130])
 def test_heads_may_be_narrow_and_have_no_norm(length: int) -> None:
     world = World(heads=3, kv_heads=1, width=64, is_normed=False)
-    world.check(length, parts=3, rows=32, again=16, warps=2)
+    world.check(length, **FAR | {"parts": 3, "far_queries": 1})
 
 
 @pytest.mark.parametrize(("head_dim", "page_size"), [(128, 16), (64, 16), (256, 8), (128, 1)])
 def test_a_groups_rows_are_in_one_page(head_dim: int, page_size: int) -> None:
     from mstarc_runtime.kernels.one_row_attention import groups_of, one_row_cut_of
 
-    for most_rows in (1, 17, 1024, 1025, 4096):
-        cut = one_row_cut_of(head_dim=head_dim, page_size=page_size, most_rows=most_rows)
-        for rows in (cut.rows, cut.again):
+    for most_rows in (1, 17, 512, 513, 4096):
+        cut = one_row_cut_of(
+            heads=6, kv_heads=2, head_dim=head_dim, page_size=page_size, most_rows=most_rows
+        )
+        for rows in (cut.rows, cut.far_rows):
             times, rest = divmod(rows, groups_of(cut.warps, head_dim))
-            assert not rest and (not times or page_size % times == 0)
-        assert cut.parts == min(32, -(-most_rows // cut.rows))
-        assert cut.again or cut.parts * cut.rows >= most_rows
+            assert not rest and page_size % times == 0
+        assert cut.parts == min(16, -(-most_rows // cut.rows))
+        assert cut.far_parts or cut.parts * cut.rows >= most_rows
+        assert cut.far_queries == 1
