@@ -31,7 +31,7 @@ class PromptReader:
 
     def __init__(self, worker: "Worker") -> None:
         self._worker = worker
-        # By node; none where prompts are not shared.
+        # By node whose prompts are shared; none where pages do not suit.
         self._sharing: dict[str, PromptSharing | None] = {}
 
     def counts(self) -> dict[str, PrefixCounts]:
@@ -114,14 +114,15 @@ class PromptReader:
         return digests_of(f"{step.id} {pieces.op}", rows, sharing.unit)
 
     def _sharing_of(self, pieces: Pieces) -> PromptSharing | None:
+        """None where a step's prompts are its own, whatever other steps of the node do."""
+        if not pieces.shared:
+            return None
         if pieces.node not in self._sharing:
             self._sharing[pieces.node] = self._made(pieces)
         return self._sharing[pieces.node]
 
     def _made(self, pieces: Pieces) -> PromptSharing | None:
         engine = self._worker.parts.kv[pieces.node]
-        if not pieces.shared:
-            return None
         policy, page = self._worker.scheduler.policy, engine.cache.layout.page_size
         unit = policy.token_budget if policy.deterministic else page
         return PromptSharing(engine, unit) if unit % page == 0 else None

@@ -162,6 +162,24 @@ def test_texts_that_begin_alike_share_their_pages(
     assert sum(count for _, count in passes) < rows
 
 
+@pytest.mark.parametrize("is_spoken_first", [False, True])
+def test_what_is_spoken_shares_nothing_and_keeps_nobody_from_sharing(
+    plan: Path, media: Path, passes: list[tuple[str, int]], is_spoken_first: bool
+) -> None:
+    """The Talker hears of each row. Both are steps of one node, of which one shares."""
+    ranks = OmniRanks(plan, "pieces")
+    both, read = ("reply", "speech"), ("reply",)
+    order = (both, read, both, read) if is_spoken_first else (read, both, read, both)
+    counts, said = [], []
+    for wants in order:
+        passes.clear()
+        said.append(alone(ranks, media, TEXTS[1], wants=wants))
+        counts.append(sum(count for _, count in passes))
+    assert said[:2] == said[2:]
+    spoken, texts = (counts[::2], counts[1::2]) if is_spoken_first else (counts[1::2], counts[::2])
+    assert spoken[0] == spoken[1] == texts[0] and texts[1] <= 16 < texts[0]
+
+
 @pytest.mark.parametrize("wants", [("reply",), ("reply", "speech")])
 @pytest.mark.parametrize("parts", [*MIXED, TEXTS[1]])
 def test_a_long_prompt_is_read_in_pieces(
