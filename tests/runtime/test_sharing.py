@@ -213,8 +213,8 @@ class Index(RuleBasedStateMachine):
         try:
             own = self.allocator.allocate(length - len(pages))
         except OutOfPages:
-            self.allocator.release(np.array(pages, dtype=np.int32))
             assert self.allocator.kept_count == 0, "what nobody uses is given up first"
+            self.allocator.release(np.array(pages, dtype=np.int32))
             return
         assert not set(own.tolist()) & {page for _, held in self.contexts for page in held}
         self.contexts.append((digests, pages + own.tolist()))

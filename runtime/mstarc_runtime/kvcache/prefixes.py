@@ -4,8 +4,9 @@ A *unit* is as many whole pages as prompts are shared by. Its digest is of all t
 so equal digests mean equal rows, and a prompt's units are found one behind the other. The index
 holds a reference on its pages like a context does, so they outlive the request that wrote them;
 they are full, and nobody writes to a full page. When the pool runs short, units that no context
-uses are given up, the longest unused first: a unit is used whenever one behind it is, so none is
-left that can't be found.
+uses are given up, the longest unused first: a unit is used whenever one behind it is. With a unit
+go those behind it, which could not be found any more: a context may still use them, which has
+pages of its own for what stands before, if it was read twice at once.
 """
 
 import hashlib
@@ -59,6 +60,8 @@ class PrefixIndex:
             allocator.reclaim = self._give_up
         # The longest unused first.
         self._units: OrderedDict[bytes, Unit] = OrderedDict()
+        # Of a unit that is not the first of its prompts, the one before it.
+        self._before: dict[bytes, bytes] = {}
         self.counts = PrefixCounts()
 
     def find(self, digests: Sequence[bytes]) -> list[Unit]:
@@ -77,6 +80,8 @@ class PrefixIndex:
         digest = digests[-1]
         if digest not in self._units:
             self._units[digest] = unit
+            if len(digests) > 1:
+                self._before[digest] = digests[-2]
             self._allocator.keep(unit.pages)
             self.counts.kept += 1
         self._use(digests)
@@ -85,6 +90,7 @@ class PrefixIndex:
         """Gives up these units."""
         for digest in digests:
             self._allocator.give_up(self._units.pop(digest).pages)
+            self._before.pop(digest, None)
         self.counts.given_up += len(digests)
 
     def clear(self) -> None:
@@ -107,9 +113,20 @@ class PrefixIndex:
             if self._allocator.is_only_kept(unit.pages):
                 going.append(digest)
                 wanted -= unit.pages.size
+        going += self._behind(set(going))
         self.drop(going)
         if going and self._dropped is not None:
             self._dropped(going)
+
+    def _behind(self, gone: set[bytes]) -> list[bytes]:
+        """The units that are found through others of `gone`, which grows by them."""
+        found: list[bytes] = []
+        # A unit is used later than those behind it.
+        for digest in reversed(self._units) if gone else ():
+            if digest not in gone and self._before.get(digest) in gone:
+                gone.add(digest)
+                found.append(digest)
+        return found
 
 
 def digests_of(salt: str, rows: Sequence[NDArray[np.generic]], unit: int) -> list[bytes]:
