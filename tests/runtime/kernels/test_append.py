@@ -73,6 +73,6 @@ def test_other_counts_of_items_compile_nothing() -> None:
         append(items, slots=slots, heads=heads, storage=storage, where=None)
         post(slots, torch.arange(count, device=DEVICE)[None], items)
         assert storage[1, :count].eq(count).all()
-    # One item, a multiple of 16, any other number.
-    assert variants(append_items) - before[0] <= 3
+    # One item, a multiple of 16, any other number; and a row's numbers a multiple of 16 or not.
+    assert variants(append_items) - before[0] <= 4
     assert variants(post_items) - before[1] <= 3
