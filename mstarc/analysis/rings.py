@@ -56,7 +56,8 @@ class _Sends:
                 self._apart(state.body)
 
     def _apart(self, body: Iterable[Statement]) -> int:
-        self.most = max(self.most, self._together(body))
+        here = self._together(body)  # which may meet more of them
+        self.most = max(self.most, here)
         return 0
 
     def _together(self, body: Iterable[Statement]) -> int:

@@ -81,14 +81,13 @@ class Landing:
         Returns whether the streams have room for another such step.
         """
         has_room, has_output = True, False
+        # What a pass sends in all, by one effect or by several: so much room the next one needs.
+        sent: dict[Ring, int] = {}
         for effect in batch.leaving:
             if type(effect) is Sent:
                 target = effect.target
                 assert isinstance(target, Ring)
-                portions = group.portions.get(effect.count * passes)
-                if portions is None:
-                    portions = self._portions(group, effect.count * passes)
-                has_room = target.landed_each(portions, effect.count) and has_room
+                sent[target] = sent.get(target, 0) + effect.count
             elif type(effect) is Emitted:
                 has_output = True
             elif type(effect) is HandedOver:
@@ -97,6 +96,11 @@ class Landing:
                 effect.target.landed_all(slots, passes)
             else:
                 raise AssertionError(f"{effect} in a calm step")
+        for ring, count in sent.items():
+            portions = group.portions.get(count * passes)
+            if portions is None:
+                portions = self._portions(group, count * passes)
+            has_room = ring.landed_each(portions, count) and has_room
         if not has_output:
             return has_room
         message = group.messages.get(passes)

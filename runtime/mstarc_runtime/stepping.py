@@ -344,6 +344,12 @@ class Stepper:
             self._sends[step.id] = made
         return made
 
+    def has_room(self, station: Station, group: Group) -> bool:
+        """Whether the streams of each of a group have room for what a pass may send."""
+        return all(
+            target.least_room(group.slots) >= burst for target, burst in self.targets(station.step)
+        )
+
     def _target(self, stream: str) -> Ring | Outbox:
         parts = self._worker.parts
         return parts.rings[stream] if stream in parts.rings else parts.outboxes[stream]

@@ -183,7 +183,7 @@ class Stretches:
             # Those under way have left these rows alone; what they counted for them goes, too.
             stepper.finish_station(station)
             stepper.part(station, group, leaves)
-        elif group.slots is stretch.slots:
+        elif group.slots is stretch.slots and stepper.has_room(station, group):
             group.calm = max(0, calm - stretch.passes)
 
     def _land_passes(self, stretch: Stretch, flags: NDArray[np.bool_]) -> list[int]:

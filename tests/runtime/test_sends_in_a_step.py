@@ -22,6 +22,7 @@ SPEC = """mstar 1
 model hears
 request {
   in  prompt : text
+  opt twice  : bool = false
   out wrote  : text optional via tok.text
   out said   : text optional via tok.text
 }
@@ -55,18 +56,35 @@ machine talks when wants said {
 PASS = "emit wrote <- token token = lm.step(token) send words <- token if speak"
 A_LOOP = f"loop 24 times carry token = first {{ {PASS} }}"
 ONE_BY_ONE = f"loop max 24 carry token = first while token != 7 {{ {PASS} }}"
+LONG = """emit wrote <- first
+  loop max 40 carry token = first while token != 7 {
+    token = lm.step(token) ALSO send words <- token if speak
+  }"""
+DEPLOYMENT = """
+model: hears
+devices: 1xcpu
+stretch: 4
+node_groups:
+  - node_names: [tok, lm]
+    ranks: [0]
+"""
 THRICE = "emit wrote <- first " + 3 * "send words <- first if speak "
 
 
-def texts(folder: Path, loop: str, *requests: tuple[str, ...]) -> list[dict[str, Any]]:
+Request = tuple[str, bool, tuple[str, ...]]
+"""A prompt, the option `twice`, and what is wanted."""
+
+
+def texts(folder: Path, loop: str, *requests: Request) -> list[dict[str, Any]]:
     source = SourceFile(path="hears.mstar", text=SPEC.replace("LOOP", loop))
-    plan = load_plan(compile_into(folder, source, CompileOptions()))
-    ranks = captured_ranks(folder, "hears", {"tok": Tok, "lm": Lm}, stretch=0)
+    deployment = SourceFile(path="cpu.yaml", text=DEPLOYMENT)
+    plan = load_plan(compile_into(folder, source, CompileOptions(deployments=(deployment,))))
+    ranks = captured_ranks(folder, "hears", {"tok": Tok, "lm": Lm})
     nothing = ranks.workers[0].snapshot()
     made = []
-    for wants in requests:
+    for prompt, twice, wants in requests:
         made.append(Collected())
-        asked = Asked(inputs={"prompt": "a lamp"}, wants=wants)
+        asked = Asked(inputs={"prompt": prompt}, options={"twice": twice}, wants=wants)
         ranks.conductor.submit(prepare(plan, asked, seed=1), made[-1])
     run_until_done(ranks)
     for _ in range(20):
@@ -81,12 +99,31 @@ def test_a_loop_within_one_step_sends_what_it_sends_pass_by_pass(
     tmp_path: Path, wants: tuple[str, ...]
 ) -> None:
     """And all its masks are one: each pass sends if the request wants it."""
-    (whole,) = texts(tmp_path / "one", A_LOOP, wants)
-    (passes,) = texts(tmp_path / "two", ONE_BY_ONE, wants)
+    (whole,) = texts(tmp_path / "one", A_LOOP, ("a lamp", False, wants))
+    (passes,) = texts(tmp_path / "two", ONE_BY_ONE, ("a lamp", False, wants))
     assert whole == passes and len(whole["wrote"].split()) == 24
 
 
 def test_sends_one_behind_the_other(tmp_path: Path) -> None:
-    spoken, unheard = texts(tmp_path, THRICE, ("said",), ("wrote",))
+    asked: list[Request] = [("a lamp", False, ("said",)), ("a lamp", False, ("wrote",))]
+    spoken, unheard = texts(tmp_path, THRICE, *asked)
     assert len(spoken["said"].split()) == 3
     assert len(unheard["wrote"].split()) == 1
+
+
+def test_a_pass_has_room_for_all_that_it_sends(tmp_path: Path) -> None:
+    """Two items have room long before three have: what is not read yet is not written over."""
+    asked: list[Request] = [
+        ("hello", False, ("wrote", "said")),
+        ("hm", True, ("wrote",)),
+        ("a lamp", True, ("said",)),
+        ("x", True, ("wrote", "said")),
+    ]
+    once = texts(tmp_path / "one", LONG.replace("ALSO", ""), *asked)
+    more = texts(
+        tmp_path / "more", LONG.replace("ALSO", 2 * "send words <- token if twice "), *asked
+    )
+    for (_, twice, _), single, several in zip(asked, once, more, strict=True):
+        words = single.get("said", "").split()
+        said = [word for word in words for _ in range(3 if twice else 1)]
+        assert several.get("said", "").split() == said

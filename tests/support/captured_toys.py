@@ -45,9 +45,15 @@ class Tok:
 
 
 def captured_ranks(
-    folder: Path, model: str, kinds: Mapping[str, Any], *, stretch: int, check: bool = False
+    folder: Path,
+    model: str,
+    kinds: Mapping[str, Any],
+    *,
+    stretch: int | None = None,
+    check: bool = False,
 ) -> LocalRanks:
-    """A plan's rank on a CPU; `kinds` are the classes of its nodes. `check`: see the executor."""
+    """A plan's rank on a CPU; `kinds` are the classes of its nodes. `stretch`: another than the
+    plan's. `check`: see the executor."""
     plan = load_plan(folder)
     return LocalRanks(
         plan,
