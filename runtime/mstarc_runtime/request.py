@@ -12,7 +12,7 @@ the other kinds). `wants` names outputs, `name` the folder of the answer among s
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,8 @@ class PreparedRequest:
     def admit(self, plan: LoadedPlan) -> Admission:
         """What the plan decides for it. Fails with MS9213."""
         try:
-            request = plan.request_class(**self.inputs, **self.options, wants=self.wants)
+            named = _as_fields(plan.request_class, {**self.inputs, **self.options})
+            request = plan.request_class(**named, wants=self.wants)
             plan.check(request)
             admission = plan.admit(request)
         except RequestRefused as refused:
@@ -242,6 +243,12 @@ def _is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _as_fields(kind: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """By the names of a class's fields: behind one that means something in Python stands `_`."""
+    known = {each.name for each in fields(kind)}
+    return {name if name in known else f"{name}_": value for name, value in given.items()}
 
 
 def _written(value: Any) -> str:

@@ -3,10 +3,11 @@
 import errno
 import json
 import os
+from dataclasses import make_dataclass
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -266,10 +267,11 @@ def test_values_are_written_whole_and_of_any_shapes(tmp_path: Path) -> None:
 def test_options_of_which_nothing_can_be_computed_are_refused() -> None:
     """`let cells = 64 // side` has no value for a `side` of 0."""
 
-    def admit(request: SimpleNamespace) -> None:
+    def admit(request: Any) -> None:
         request.cells = 64 // request.side
 
-    plan = SimpleNamespace(request_class=SimpleNamespace, check=lambda _: None, admit=admit)
+    kind = make_dataclass("Request", ["side", "wants"], namespace={"cells": 0})
+    plan = SimpleNamespace(request_class=kind, check=lambda _: None, admit=admit)
     asked = PreparedRequest(name="", inputs={}, options={"side": 0}, wants=frozenset(), seed=0)
     with pytest.raises(RuntimeFailure, match="division") as caught:
         asked.admit(cast(LoadedPlan, plan))
