@@ -7,7 +7,6 @@ state and sends nothing; the others move on to their next row of the cache. A bo
 ends with it too.
 
 The log has two halves: while the passes of one stretch are read, those of the next are under way.
-It is copied on a stream of its own, so that these need not wait for the copies.
 """
 
 from collections.abc import Sequence
@@ -71,7 +70,6 @@ class PassLog:
         self._flags = torch.zeros((_rows(most), bucket, COLUMNS), dtype=torch.bool, device=device)
         self._values: list[Tensor] = []
         self._half = 0
-        self._copies = None if self._is_host else torch.cuda.Stream(device)
 
     # Before the passes of a stretch
 
@@ -124,22 +122,11 @@ class PassLog:
 
     def read_back(self, batch: "StepBatch", passes: int) -> "PassesRead":
         """Asks for what they have left; it is there once `has_come`."""
-        if self._copies is None:
-            return self._read(batch, passes)
-        # Those that are launched next leave this half alone until it has been read.
-        self._copies.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(self._copies):
-            read = self._read(batch, passes)
-        read.event = torch.cuda.Event()
-        read.event.record(self._copies)
-        return read
-
-    def _read(self, batch: "StepBatch", passes: int) -> "PassesRead":
         first = self._half * self.most
         rows = slice(first, first + passes)
         leaving = list(batch.leaving)
         heard = {id(value) for value in _values_of(leaving)}
-        return PassesRead(
+        read = PassesRead(
             leaving=leaving,
             slot_list=batch.slot_list,
             flags=self._copied(self._flags[rows]).numpy(),
@@ -149,6 +136,10 @@ class PassLog:
                 if id(value) in heard
             },
         )
+        if not self._is_host:
+            read.event = torch.cuda.Event()
+            read.event.record(torch.cuda.current_stream(self._device))
+        return read
 
     def _copied(self, rows: Tensor) -> Tensor:
         if self._is_host:
