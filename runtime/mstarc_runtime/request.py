@@ -12,7 +12,7 @@ the other kinds). `wants` names outputs, `name` the folder of the answer among s
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -246,8 +246,11 @@ def _is_text(text: str) -> bool:
 
 
 def _as_fields(kind: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """By the names of a class's fields: behind one that means something in Python stands `_`."""
-    known = {each.name for each in fields(kind)}
+    """By the names of a class's fields: behind one that means something in Python stands `_`.
+
+    What is no dataclass takes all as they are called.
+    """
+    known = {each.name for each in fields(kind)} if is_dataclass(kind) else given.keys()
     return {name if name in known else f"{name}_": value for name, value in given.items()}
 
 
