@@ -1,6 +1,6 @@
 """What generated code makes of numbers and options: values with a row for each row of the batch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,10 +47,14 @@ class BatchValues:
         self._computed = computed
 
     def option(self, name: str) -> Tensor:
-        slots = self.device_slots
-        known = self.entries.get((name, id(slots)))
+        return self.once(name, self.device_slots, lambda slots: self._options.take(name, slots))
+
+    def once(self, name: str, by: Tensor, read: Callable[[Tensor], Tensor]) -> Tensor:
+        """What `read` gives of `by`, the same tensor whenever this run asks for it again."""
+        known = self.entries.get((name, id(by)))
         if known is None:
-            known = self.entries[(name, id(slots))] = (slots, self._options.take(name, slots))
+            # `by` is kept with it: nothing else gets its id meanwhile.
+            known = self.entries[(name, id(by))] = (by, read(by))
         return known[1]
 
     def chosen(self, name: str, passes: "LoopPasses | None" = None) -> Sequence[int]:

@@ -76,8 +76,4 @@ class Table:
         """Each row's entry at `index`, one for all rows or i64[B]: [B]."""
         if isinstance(index, int):
             return self._rows[:, index].index_select(0, batch.device_slots)
-        known = batch.entries.get((self.name, id(index)))
-        if known is None:
-            known = (index, self._rows[batch.device_slots, index])
-            batch.entries[(self.name, id(index))] = known
-        return known[1]
+        return batch.once(self.name, index, lambda at: self._rows[batch.device_slots, at])
